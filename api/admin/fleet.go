@@ -47,20 +47,33 @@ type DrainedNode struct {
 	Ended     int             `json:"ended,omitempty"`
 	// Moves says what becomes of each sandbox. It is empty if the node does not answer for itself.
 	Moves []SandboxMove `json:"moves,omitempty"`
-	// Tasks are those that were handed over to other nodes since the node drains.
-	Tasks []TaskMove `json:"tasks,omitempty"`
+	// Work says what becomes of tasks, sessions and plans. It is empty if the node does not answer for itself.
+	Work []WorkMove `json:"work,omitempty"`
 }
 
-// TaskMove is a task that continues on another node.
-type TaskMove struct {
-	Task api.TaskID `json:"task"`
-	// To is the name of that node.
-	To string `json:"to"`
+// WorkMove is a task, a session or a plan that continues on another node. One of the three is set. Tasks that are turns or items are not listed.
+type WorkMove struct {
+	Task    api.TaskID    `json:"task,omitempty"`
+	Session api.SessionID `json:"session,omitempty"`
+	Plan    api.PlanID    `json:"plan,omitempty"`
+	// Key is that of the session among those of its account.
+	Key   string    `json:"key,omitempty"`
+	State MoveState `json:"state"`
+	// To is the name of the other node.
+	To string `json:"to,omitempty"`
+	// Reason is what it waits for, or why it stays.
+	Reason string `json:"reason,omitempty"`
 }
 
-// Busy reports whether a sandbox is being moved, or is going to be.
+// Busy reports whether something is being moved, or is going to be without waiting for anything.
 func (d DrainedNode) Busy() bool {
-	return slices.ContainsFunc(d.Moves, func(m SandboxMove) bool { return m.State == MovePending || m.State == MoveRunning })
+	return slices.ContainsFunc(d.Moves, func(m SandboxMove) bool { return m.State == MovePending || m.State == MoveRunning }) ||
+		slices.ContainsFunc(d.Work, func(m WorkMove) bool { return m.State == MovePending && m.Reason == "" })
+}
+
+// Waits reports whether a task, a session or a plan is going to continue on another node.
+func (d DrainedNode) Waits() bool {
+	return slices.ContainsFunc(d.Work, func(m WorkMove) bool { return m.State == MovePending })
 }
 
 // MoveState is how far the move of a sandbox is.

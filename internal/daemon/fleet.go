@@ -26,8 +26,6 @@ import (
 	"hortus.dev/internal/server/front"
 	httpapi "hortus.dev/internal/server/http"
 	"hortus.dev/internal/server/peer"
-	"hortus.dev/internal/store"
-	"hortus.dev/internal/task"
 )
 
 // maxNodeName is the maximum length of the name of a node.
@@ -98,7 +96,7 @@ func (s *System) openFleet(ctx context.Context) error {
 			return s.snapshots.Template(ctx, account, name)
 		},
 		Capacity: func(context.Context) api.NodeCapacity { return s.capacity(isolations) },
-		Mover:    mover, Archive: archive, Resume: s.resumeAnywhere,
+		Mover:    mover, Archive: archive, Work: work{s}, Resume: s.resumeAnywhere,
 		Reach: func(ctx context.Context, to forward.Node) error {
 			return s.forwarder.Ask(ctx, to, http.MethodGet, "/v1/info")
 		},
@@ -135,39 +133,6 @@ func (s *System) moves() func(context.Context) {
 		n, err := s.fleet.Evacuate(ctx)
 		s.log.Info("moved sandboxes to other nodes", "moved", n, "left", s.sandboxes.Alive(), "seconds", time.Since(began).Round(100*time.Millisecond).Seconds(), "error", err)
 	}
-}
-
-// otherNodes have tasks continue on other nodes of the fleet. It implements task.Elsewhere.
-type otherNodes struct{ s *System }
-
-// tasksElsewhere returns them; nil without a fleet.
-func (s *System) tasksElsewhere() task.Elsewhere {
-	if s.node == "" {
-		return nil
-	}
-	return otherNodes{s}
-}
-
-// Leaves implements task.Elsewhere.
-func (e otherNodes) Leaves(ctx context.Context, t api.Task) bool {
-	return len(e.takers(ctx, t)) > 0
-}
-
-// HandOver implements task.Elsewhere.
-func (e otherNodes) HandOver(ctx context.Context, t api.Task) error {
-	return e.s.joined.Load().HandOver(ctx, t, e.takers(ctx, t))
-}
-
-func (e otherNodes) takers(ctx context.Context, t api.Task) []store.Node {
-	f := e.s.joined.Load()
-	if f == nil {
-		return nil // it is starting
-	}
-	nodes, err := f.TakersOf(ctx, t, httpapi.OfThisMachine(t.Create))
-	if err != nil && ctx.Err() == nil {
-		e.s.log.Warn("a task stays on this node, which drains", "task", t.ID, "reason", err)
-	}
-	return nodes
 }
 
 // resumeAnywhere resumes a sandbox on the node that has it.

@@ -441,19 +441,25 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 			return s.db.Exclusive(ctx, "workstreams "+account, do)
 		},
 	})
+	var onTasks task.Elsewhere
+	var onSessions session.Elsewhere
+	var onPlans plan.Elsewhere
+	if others := (otherNodes{s}); s.node != "" {
+		onTasks, onSessions, onPlans = tasksElsewhere{others}, sessionsElsewhere{others}, plansElsewhere{others}
+	}
 	s.tasks = task.New(task.Config{
 		Store: s.db, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.taskSandboxes, Check: s.guards.quota.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/"), Provided: s.provided, Needs: s.needs, Toolchains: s.host.Toolchains}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
 		Room: s.takeSpace,
-		Dir:  s.dir.Tasks(), Owner: s.owner.Owner.ID, Bring: s.bring, Elsewhere: s.tasksElsewhere(), Logger: s.log, Lessons: book, Documents: s.documents,
+		Dir:  s.dir.Tasks(), Owner: s.owner.Owner.ID, Bring: s.bring, Elsewhere: onTasks, Logger: s.log, Lessons: book, Documents: s.documents,
 		Workstreams: owners, Claims: claims, Gate: s.savedGate, Isolation: s.isolationOf,
 	})
 	s.onClose(s.tasks.Close)
-	s.sessions.Begin(session.Config{Rows: s.db, Engine: s.tasks, Room: s.takeSpace, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID})
+	s.sessions.Begin(session.Config{Rows: s.db, Engine: s.tasks, Room: s.takeSpace, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Elsewhere: onSessions})
 	s.onClose(s.sessions.Close)
 	s.plans = plan.New(plan.Config{
-		Rows: s.db, Tasks: s.tasks, Workstreams: owners, Git: s.repositories, Source: s.forges.Source, Model: s.models.Open, Titles: s.titles, Log: s.facts(), Owner: s.owner.Owner.ID, Archive: s.commits(), Logger: s.log,
+		Rows: s.db, Tasks: s.tasks, Workstreams: owners, Git: s.repositories, Source: s.forges.Source, Model: s.models.Open, Titles: s.titles, Log: s.facts(), Owner: s.owner.Owner.ID, Archive: s.commits(), Elsewhere: onPlans, Logger: s.log,
 		Reviews: s.forges, FollowEvery: s.cfg.FollowEvery,
 	})
 	s.onClose(s.plans.Close)

@@ -115,6 +115,15 @@ type Inherited struct {
 	Name string
 }
 
+// Work is what another owner continues, all of it or nothing.
+type Work struct {
+	Session api.SessionID
+	Plan    api.PlanID
+	// Tasks have their journals.
+	Tasks      []api.TaskID
+	Workspaces []api.WorkspaceID
+}
+
 // Nodes are the rows of nodes.
 type Nodes interface {
 	// PutNode stores a node that starts, and renews its lease. KindExists if another node has the name.
@@ -134,9 +143,9 @@ type Nodes interface {
 	// another's that has not ended. It returns those that are the heir's and left something unfinished. Each owner has one heir at a time.
 	// judges is asked when the database has answered, for which InheritOwners may have waited: if it returns false, nothing happens. It may be nil.
 	InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration, judges func() bool) ([]Inherited, error)
-	// HandOverTask gives a task that is not done, its journal and its workspace, if any, to another owner that lives: they belong to a new
-	// owner of the same node, which has ended and whose heir the other one is. KindConflict, and no change, if the task is not that owner's, or if the other one has ended.
-	HandOverTask(ctx context.Context, id api.TaskID, workspace api.WorkspaceID, from, to api.OwnerID) error
+	// HandOver gives work to another owner that lives: it belongs to a new owner of the same node, which has ended and whose heir the other one is.
+	// KindConflict, and no change, if not all of it is unfinished and of the first owner, workspaces excepted, or if the other one has ended.
+	HandOver(ctx context.Context, w Work, from, to api.OwnerID) error
 	// Lead makes an owner the one that does something for all nodes, for the time of a lease from now, unless another one is for longer.
 	// It reports whether the owner is it.
 	Lead(ctx context.Context, what string, owner api.OwnerID, lease time.Duration) (bool, error)

@@ -330,7 +330,7 @@ func (e *Engine) checkRepo(ctx context.Context, req api.CreateTask) (api.CreateT
 		b.WallMS = api.DefaultWall.Milliseconds()
 	}
 	b.OutputBytes = cmp.Or(b.OutputBytes, int64(of)*api.DefaultOutput)
-	if external(req) == "" {
+	if External(req) == "" {
 		req.Model = cmp.Or(req.Model, DefaultModel)
 	}
 	return req, e.lineup.check(req)

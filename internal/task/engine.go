@@ -31,9 +31,9 @@ type Store interface {
 
 // Elsewhere are the other nodes of a fleet.
 type Elsewhere interface {
-	// Leaves reports whether a task is to continue on another node. It is asked where the task can stop: before a step of its roles, or when
-	// the files of a round are stored.
-	Leaves(ctx context.Context, t api.Task) bool
+	// Leaves returns nil if a task is to continue on another node, or else why it is not. It is asked where the task can stop: before a step of its roles, or when
+	// the files of a round are stored. The item of a plan leaves with its plan.
+	Leaves(ctx context.Context, t api.Task) error
 	// HandOver gives a task that has stopped here, with its workspace, to another node, or to this one if no other takes it: that finds it
 	// as the work of an owner that has ended.
 	HandOver(ctx context.Context, t api.Task) error
@@ -213,7 +213,7 @@ func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) 
 	}
 	// The task's life is not its creator's: a client may go and come back.
 	life, cancel := context.WithCancel(api.WithTask(context.WithoutCancel(ctx), t.ID))
-	r := &activeTask{cancel: cancel, done: make(chan struct{}), log: e.emitter(t), run: run}
+	r := &activeTask{task: t, cancel: cancel, done: make(chan struct{}), log: e.emitter(t), run: run}
 	if err := e.active.enter(t.ID, r); err != nil {
 		cancel()
 		e.journals.discard(ctx, run)

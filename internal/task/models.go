@@ -256,7 +256,7 @@ func (l lineup) check(req api.CreateTask) error {
 		}
 	}
 	tempered := false
-	if external(req) == "" {
+	if External(req) == "" {
 		if len(b.Vary) < b.Of && req.Model == DefaultModel {
 			return invalid("the model %s works in the same way each time: further candidates with it would not differ", DefaultModel).
 				WithHint("use another model (--model), or describe each of the %d candidates: --candidate model=NAME", b.Of)
@@ -278,9 +278,9 @@ func sameAgents(req api.CreateTask) error {
 	if b.Levels() == 1 {
 		return nil
 	}
-	first := external(candidate(req, b.Vary[0]))
+	first := External(candidate(req, b.Vary[0]))
 	for i, v := range b.Vary {
-		if name := external(candidate(req, v)); name != first {
+		if name := External(candidate(req, v)); name != first {
 			return api.Errorf(api.KindInvalid, "candidate %d has another agent than candidate 1, and the candidates of a search continue each other's work", i+1).
 				WithHint("use one agent for all of them (--agent), or one level: --best-of %d", b.Of)
 		}
@@ -300,7 +300,7 @@ func (l lineup) checkVariant(req api.CreateTask, v api.Variant) error {
 		return err
 	}
 	one := candidate(req, v)
-	if name := external(one); name != "" {
+	if name := External(one); name != "" {
 		if v.Temperature != nil {
 			return api.Errorf(api.KindInvalid, "the agent %.40q asks its model itself, and takes no temperature", name)
 		}
@@ -321,10 +321,10 @@ func candidate(req api.CreateTask, v api.Variant) api.CreateTask {
 	switch {
 	case v.Model != "":
 		req.Model, req.Models.Coder = v.Model, ""
-	case external(req) != "" && req.Model == DefaultModel:
+	case External(req) != "" && req.Model == DefaultModel:
 		req.Model = "" // no program can use it: its own
 	}
-	if external(req) == "" {
+	if External(req) == "" {
 		req.Model = cmp.Or(req.Model, DefaultModel)
 	}
 	return req
@@ -350,7 +350,7 @@ func (l lineup) candidates(req api.CreateTask) (out []repo.Candidate, err error)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, repo.Candidate{Variant: v, Agent: external(one), Model: ms.coder, Large: ms.large, Small: ms.small, ModelName: one.Model})
+		out = append(out, repo.Candidate{Variant: v, Agent: External(one), Model: ms.coder, Large: ms.large, Small: ms.small, ModelName: one.Model})
 	}
 	return out, nil
 }
@@ -384,7 +384,7 @@ func (l lineup) agent(req api.CreateTask) (models, error) {
 	if ms.candidates, err = l.candidates(req); err != nil {
 		return ms, err
 	}
-	if external(req) != "" {
+	if External(req) != "" {
 		ms.external, err = externalModel(req)
 		return ms, err
 	}
@@ -417,8 +417,8 @@ func (l lineup) agent(req api.CreateTask) (models, error) {
 	return ms, nil
 }
 
-// external returns the name of the program that works on a request in a sandbox; empty if Hortus's own agent does.
-func external(req api.CreateTask) string {
+// External returns the name of the program that works on a request in a sandbox; empty if Hortus's own agent does.
+func External(req api.CreateTask) string {
 	if req.Repo == nil || req.Repo.Agent == runtime.Own {
 		return ""
 	}
@@ -427,7 +427,7 @@ func external(req api.CreateTask) string {
 
 // checkAgent refuses what a program in a sandbox cannot do: nobody but the program asks its model.
 func checkAgent(req api.CreateTask) error {
-	name := external(req)
+	name := External(req)
 	if name == "" {
 		return nil
 	}
@@ -457,7 +457,7 @@ func checkAgent(req api.CreateTask) error {
 
 // externalModel names the program and its model.
 func externalModel(req api.CreateTask) (string, error) {
-	agent, err := runtime.Find(external(req))
+	agent, err := runtime.Find(External(req))
 	if err != nil {
 		return "", err
 	}

@@ -146,7 +146,7 @@ func (e *Engine) resume(ctx context.Context, t api.Task, run *journal.Run) error
 	run.Emitted(told)
 	life := api.WithPrincipal(context.WithoutCancel(ctx), in.Principal)
 	life, cancel := context.WithCancel(api.WithTask(life, t.ID))
-	r := &activeTask{cancel: cancel, done: make(chan struct{}), log: log, run: run}
+	r := &activeTask{task: t, cancel: cancel, done: make(chan struct{}), log: log, run: run}
 	if err := e.active.enter(t.ID, r); err != nil {
 		cancel()
 		return err
@@ -210,23 +210,6 @@ func (e *Engine) bringFailed(ctx context.Context, t api.Task, run *journal.Run, 
 	err = e.loseTask(context.WithoutCancel(ctx), t, run, api.Errorf(api.KindUnavailable, "task %s cannot continue here: %w", t.ID, err).WithHint("%s", hint))
 	if err != nil {
 		e.cfg.Logger.Error("end a task that cannot be continued", "task", t.ID, "err", err)
-	}
-}
-
-// leaves returns what reports whether another node is to continue a task; nil if none can. Turns of sessions and items of plans stay with what they are parts of,
-// and candidates with each other.
-func (e *Engine) leaves(t api.Task, run *journal.Run) func(context.Context) bool {
-	if e.cfg.Elsewhere == nil || !run.Records() || t.Session != "" || t.Create.Repo != nil && (t.Create.Repo.Item != nil || t.Create.Repo.Best != nil) {
-		return nil
-	}
-	return func(ctx context.Context) bool { return e.cfg.Elsewhere.Leaves(ctx, t) }
-}
-
-// handOver gives a task that has stopped here to another node. Nothing of it is stored here any more.
-func (e *Engine) handOver(ctx context.Context, t api.Task) {
-	if err := e.cfg.Elsewhere.HandOver(context.WithoutCancel(ctx), t); err != nil {
-		// The row stays this owner's and unfinished; who takes its work over continues the task.
-		e.cfg.Logger.Error("hand a task over to another node", "task", t.ID, "err", err)
 	}
 }
 

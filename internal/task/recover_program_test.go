@@ -107,14 +107,19 @@ type leaving struct {
 }
 
 // Leaves implements task.Elsewhere.
-func (l *leaving) Leaves(context.Context, api.Task) bool { return l.asked.Add(1) == l.at }
+func (l *leaving) Leaves(context.Context, api.Task) error {
+	if l.asked.Add(1) == l.at {
+		return nil
+	}
+	return errors.New("it stays")
+}
 
 // HandOver implements task.Elsewhere.
 func (l *leaving) HandOver(ctx context.Context, t api.Task) error {
 	if l.fails != nil {
 		return l.fails
 	}
-	return l.db.HandOverTask(ctx, t.ID, "", l.from, l.to)
+	return l.db.HandOver(ctx, store.Work{Tasks: []api.TaskID{t.ID}}, l.from, l.to)
 }
 
 // TestProgramsLeave: a request for a program, whose first version fails, goes to another owner before each of its steps. Every step is done once, and

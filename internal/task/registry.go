@@ -2,6 +2,8 @@ package task
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"hortus.dev/api"
@@ -21,6 +23,7 @@ type registry struct {
 
 // activeTask is a task that is not done.
 type activeTask struct {
+	task   api.Task // as it began here
 	cancel context.CancelFunc
 	done   chan struct{}
 	// once makes the begin of a cancellation a single fact.
@@ -61,6 +64,13 @@ func (g *registry) find(id api.TaskID) *activeTask {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.tasks[id]
+}
+
+// list returns the tasks that are not done.
+func (g *registry) list() []*activeTask {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Collect(maps.Values(g.tasks))
 }
 
 // count counts the tasks and the deliveries.

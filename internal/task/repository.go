@@ -47,7 +47,7 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, from so
 	return e.cfg.Repositories.Run(ctx, repo.Job{
 		Known:   newTeacher(e.cfg, t, log).onRepository(),
 		Earlier: before, Candidates: ms.candidates, Turn: from.turn,
-		Task: *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Small: ms.small, Dir: dir, Emit: log, Run: r.run, Leaves: e.leaves(*t, r.run),
+		Task: *t, Agent: External(t.Create), Model: ms.coder, Large: ms.large, Small: ms.small, Dir: dir, Emit: log, Run: r.run, Leaves: e.leaves(*t, r.run),
 		Save: func(ctx context.Context, r api.RepoResult) error {
 			t.Repo = &r
 			return e.cfg.Store.UpdateTask(ctx, *t)

@@ -546,7 +546,7 @@ export interface DrainedNode {
   moves?: SandboxMove[];
   node: FleetNode;
   sandboxes: string[];
-  tasks?: TaskMove[];
+  work?: WorkMove[];
 }
 
 export interface EgressAsk {
@@ -2888,11 +2888,6 @@ export interface Task {
   value?: unknown;
 }
 
-export interface TaskMove {
-  task: string;
-  to: string;
-}
-
 export interface TaskRepository {
   name: string;
   ref?: string;
@@ -3090,6 +3085,16 @@ export interface Watched {
   any?: boolean;
   changed?: Stream[];
   event?: Event;
+}
+
+export interface WorkMove {
+  key?: string;
+  plan?: string;
+  reason?: string;
+  session?: string;
+  state: string;
+  task?: string;
+  to?: string;
 }
 
 export interface Workspace {

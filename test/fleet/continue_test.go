@@ -161,7 +161,12 @@ type pair struct {
 
 func newPair(t *testing.T, m *scripted) *pair {
 	t.Helper()
-	p := &pair{base: newBase(t), archive: t.TempDir(), env: map[string]string{"ANTHROPIC_BASE_URL": m.URL, "ANTHROPIC_API_KEY": modelKey}}
+	return newBase(t).pair(t, m)
+}
+
+func (b base) pair(t *testing.T, m *scripted) *pair {
+	t.Helper()
+	p := &pair{base: b, archive: t.TempDir(), env: map[string]string{"ANTHROPIC_BASE_URL": m.URL, "ANTHROPIC_API_KEY": modelKey}}
 	log := world.Must(os.Create(filepath.Join(t.TempDir(), "log")))(t)
 	t.Cleanup(func() {
 		if text, _ := os.ReadFile(log.Name()); t.Failed() {

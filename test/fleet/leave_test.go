@@ -50,8 +50,8 @@ func TestDrainMovesTasks(t *testing.T) {
 		followed <- errors.New("the stream ended before the task did")
 	}()
 	out := world.Must(node[to].DrainNode(ctx, from, admin.DrainNode{}))(t)
-	if len(out.Tasks) != 0 {
-		t.Errorf("before the end of its round the task went: %+v", out.Tasks)
+	if len(out.Work) != 1 || out.Work[0] != (admin.WorkMove{Task: task.ID, State: admin.MovePending, Reason: "the end of a round"}) {
+		t.Errorf("before the end of its round: %+v", out.Work)
 	}
 	m.goOn()
 	began := time.Now()
@@ -78,8 +78,8 @@ func TestDrainMovesTasks(t *testing.T) {
 		out = world.Must(node[to].DrainNode(ctx, from, admin.DrainNode{}))(t)
 		return len(out.Sandboxes)+out.Node.Capacity.Tasks == 0
 	})
-	if len(out.Tasks) != 1 || out.Tasks[0] != (admin.TaskMove{Task: task.ID, To: to}) {
-		t.Errorf("the drain says %+v", out.Tasks)
+	if len(out.Work) != 1 || out.Work[0] != (admin.WorkMove{Task: task.ID, State: admin.MoveDone, To: to}) {
+		t.Errorf("the drain says %+v", out.Work)
 	}
 	events := world.Must(p.lives.DB.ReadEvents(ctx, api.Stream{Kind: api.StreamTask, ID: string(task.ID)}, 0, 1000))(t)
 	var types []string

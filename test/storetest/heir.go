@@ -201,14 +201,14 @@ func testHandOver(t *testing.T, s store.Store) {
 	space := api.Workspace{ID: api.NewWorkspaceID(), Owner: from, State: api.WorkspaceIdle, CreatedAt: began}
 	must(t, s.InsertWorkspace(ctx, space))
 
-	wantKind(t, s.HandOverTask(ctx, row.ID, space.ID, from, dead), api.KindConflict)
-	wantKind(t, s.HandOverTask(ctx, row.ID, space.ID, dead, to), api.KindConflict)
-	wantKind(t, s.HandOverTask(ctx, row.ID, space.ID, other, to), api.KindConflict)
-	wantKind(t, s.HandOverTask(ctx, api.NewTaskID(), "", from, to), api.KindConflict)
+	wantKind(t, s.HandOver(ctx, store.Work{Tasks: []api.TaskID{row.ID}, Workspaces: []api.WorkspaceID{space.ID}}, from, dead), api.KindConflict)
+	wantKind(t, s.HandOver(ctx, store.Work{Tasks: []api.TaskID{row.ID}, Workspaces: []api.WorkspaceID{space.ID}}, dead, to), api.KindConflict)
+	wantKind(t, s.HandOver(ctx, store.Work{Tasks: []api.TaskID{row.ID}, Workspaces: []api.WorkspaceID{space.ID}}, other, to), api.KindConflict)
+	wantKind(t, s.HandOver(ctx, store.Work{Tasks: []api.TaskID{api.NewTaskID()}}, from, to), api.KindConflict)
 	ended := begin(from)
 	ended.State, ended.EndedAt = api.TaskDone, began
 	must(t, s.UpdateTask(ctx, ended))
-	wantKind(t, s.HandOverTask(ctx, ended.ID, "", from, to), api.KindConflict)
+	wantKind(t, s.HandOver(ctx, store.Work{Tasks: []api.TaskID{ended.ID}}, from, to), api.KindConflict)
 	owners := func() (task, run, workspace api.OwnerID) {
 		have, err := s.Task(ctx, row.ID)
 		must(t, err)
@@ -227,7 +227,7 @@ func testHandOver(t *testing.T, s store.Store) {
 		t.Fatalf("after refusals the owners are %s, %s and %s, not %s", a, b, c, from)
 	}
 
-	must(t, s.HandOverTask(ctx, row.ID, space.ID, from, to))
+	must(t, s.HandOver(ctx, store.Work{Tasks: []api.TaskID{row.ID}, Workspaces: []api.WorkspaceID{space.ID}}, from, to))
 	departed, run, workspace := owners()
 	if departed == from || departed == to || run != departed || workspace != departed {
 		t.Fatalf("the owners are %s, %s and %s", departed, run, workspace)
@@ -237,7 +237,7 @@ func testHandOver(t *testing.T, s store.Store) {
 	if n, err := s.NodeOfOwner(ctx, departed); err != nil || n.ID != was.ID {
 		t.Errorf("the node of what was handed over: %+v, %v", n, err)
 	}
-	wantKind(t, s.HandOverTask(ctx, row.ID, space.ID, from, other), api.KindConflict) // it is another's now
+	wantKind(t, s.HandOver(ctx, store.Work{Tasks: []api.TaskID{row.ID}, Workspaces: []api.WorkspaceID{space.ID}}, from, other), api.KindConflict) // it is another's now
 	_, err = s.EndRun(ctx, string(row.ID), from, store.RunEnd{At: began.Add(time.Second)})
 	wantKind(t, err, api.KindConflict)
 	for heir, want := range map[api.OwnerID]int{other: 0, from: 0, to: 1} {
@@ -259,5 +259,96 @@ func testHandOver(t *testing.T, s store.Store) {
 	must(t, s.UpdateTask(ctx, row))
 	if have, err := s.Task(ctx, stays.ID); err != nil || have.Owner != from {
 		t.Errorf("another task of the same owner: %+v, %v", have, err)
+	}
+}
+
+// testHandOverTogether: a session, and a plan with its tasks, go to another owner as a whole or not at all.
+func testHandOverTogether(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	join := func(name string) api.OwnerID {
+		n, id := api.NewNodeID(), api.NewOwnerID()
+		must(t, s.InsertOwner(ctx, store.Owner{ID: id, Host: "h", LockPath: "/" + name, StartedAt: began, Node: n}))
+		must(t, s.PutNode(ctx, store.Node{ID: n, Name: name, Owner: id, State: api.NodeReady}))
+		return id
+	}
+	from, to := join("from"), join("to")
+	task := func(ended bool) api.TaskID {
+		row := api.Task{ID: api.NewTaskID(), State: api.TaskRunning, Owner: from, CreatedAt: began}
+		must(t, s.InsertRun(ctx, store.Run{ID: string(row.ID), Kind: "task", Owner: from, Epoch: 1, Input: []byte("{}"), CreatedAt: began}))
+		must(t, s.InsertTask(ctx, row))
+		if ended {
+			row.State, row.EndedAt = api.TaskDone, began
+			must(t, s.UpdateTask(ctx, row))
+		}
+		return row.ID
+	}
+	plan := func(done bool) api.PlanID {
+		row := store.Plan{ID: api.NewPlanID(), Repository: "r", Owner: from, CreatedAt: began, Doc: []byte("{}")}
+		if row.Done = done; done {
+			row.EndedAt = began
+		}
+		must(t, s.InsertPlan(ctx, row, 9))
+		return row.ID
+	}
+	session := func(closed bool) api.SessionID {
+		row := store.Session{ID: api.NewSessionID(), Key: string(api.NewSessionID()), Owner: from, CreatedAt: began, Doc: []byte("{}")}
+		must(t, s.InsertSession(ctx, row, 9))
+		if closed {
+			row.Closed, row.EndedAt = true, began
+			must(t, s.UpdateSession(ctx, from, row))
+		}
+		return row.ID
+	}
+	space := api.Workspace{ID: api.NewWorkspaceID(), Owner: from, State: api.WorkspaceIdle, CreatedAt: began}
+	must(t, s.InsertWorkspace(ctx, space))
+	spaces := []api.WorkspaceID{space.ID, api.NewWorkspaceID()} // one is gone by now
+	one, two, talk, work := task(false), task(false), session(false), plan(false)
+	owners := func() (all []api.OwnerID) {
+		for _, id := range []api.TaskID{one, two} {
+			row, err := s.Task(ctx, id)
+			must(t, err)
+			all = append(all, row.Owner)
+		}
+		p, err := s.Plan(ctx, work)
+		must(t, err)
+		c, err := s.Session(ctx, talk)
+		must(t, err)
+		w, err := s.Workspace(ctx, space.ID)
+		must(t, err)
+		runs, err := s.UnfinishedRuns(ctx, "task", to)
+		must(t, err)
+		for _, r := range runs {
+			all = append(all, r.Owner)
+		}
+		return append(all, p.Owner, c.Owner, w.Owner)
+	}
+	for name, w := range map[string]store.Work{
+		"a task that has ended":  {Plan: work, Tasks: []api.TaskID{one, task(true)}, Workspaces: spaces},
+		"a plan that is done":    {Plan: plan(true), Tasks: []api.TaskID{one}, Workspaces: spaces},
+		"a closed session":       {Session: session(true), Workspaces: spaces},
+		"a session that is gone": {Session: api.NewSessionID(), Plan: work},
+	} {
+		if err := s.HandOver(ctx, w, from, to); api.KindOf(err) != api.KindConflict {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, o := range owners() {
+		if o != from {
+			t.Fatalf("after refusals something is of owner %s", o)
+		}
+	}
+	must(t, s.HandOver(ctx, store.Work{Plan: work, Tasks: []api.TaskID{one, two}, Workspaces: spaces, Session: talk}, from, to))
+	left := map[api.OwnerID]int{}
+	for _, o := range owners() {
+		left[o]++
+	}
+	// Two tasks, their journals, the plan, the session and the workspace. The journal of the task that has ended stays.
+	if len(left) != 2 || left[from] != 1 {
+		t.Errorf("the owners are %v", left)
+	}
+	all, err := s.InheritOwners(ctx, to, time.Hour, nil)
+	must(t, err)
+	if len(all) != 1 || left[all[0].Owner] != 7 {
+		t.Errorf("the other owner inherits %+v", all)
 	}
 }

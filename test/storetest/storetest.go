@@ -18,7 +18,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Owners", testOwners},
 		{"Lease", testLease},
 		{"Nodes", testNodes},
-		{"Heirs", testHeirs}, {"Move", testMove}, {"HandOver", testHandOver},
+		{"Heirs", testHeirs}, {"Move", testMove}, {"HandOver", testHandOver}, {"HandOverTogether", testHandOverTogether},
 		{"RoundTrip", testRoundTrip},
 		{"ZeroTimes", testZeroTimes},
 		{"NotFound", testNotFound},

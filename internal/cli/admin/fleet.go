@@ -16,7 +16,7 @@ import (
 type FleetCommand struct {
 	Init  fleetInitCmd   `cmd:"" help:"Create the certificate authority by which nodes trust each other, once."`
 	Ls    fleetListCmd   `cmd:"" help:"List the nodes that share the database."`
-	Drain fleetDrainCmd  `cmd:"" help:"Have a node take nothing new, and move its sandboxes to other nodes."`
+	Drain fleetDrainCmd  `cmd:"" help:"Have a node take nothing new, and move its sandboxes, tasks, sessions and plans to other nodes."`
 	Rm    fleetRemoveCmd `cmd:"" help:"Remove a node that drains and has nothing left, or that is gone."`
 }
 
@@ -114,18 +114,18 @@ func stateOf(n admin.FleetNode) string {
 type fleetDrainCmd struct {
 	Node  string        `arg:"" help:"Name or ID of the node."`
 	Force bool          `help:"End the sandboxes that cannot be moved. Their memory is lost, and all files that are not in a workspace."`
-	Wait  time.Duration `placeholder:"TIME" help:"Wait at most so long until nothing is left on the node, tasks included (default: until all sandboxes that can be moved were)."`
+	Wait  time.Duration `placeholder:"TIME" help:"Wait at most so long until nothing is left on the node, with the tasks, turns and plans that run (default: until all that can go at once has gone)."`
 }
 
 // drainLook is the time between two looks at a node that drains.
 const drainLook = 500 * time.Millisecond
 
-// Run drains a node, and shows what becomes of each sandbox.
+// Run drains a node, and shows what becomes of what it has.
 func (d *fleetDrainCmd) Run(ctx app.Context, a *app.App, c *client.Client) error {
 	if d.Wait < 0 {
 		return api.Errorf(api.KindInvalid, "--wait %s is negative", d.Wait)
 	}
-	shown, begun, ended, tasks := map[api.SandboxID]admin.SandboxMove{}, false, 0, 0
+	shown, work, begun, ended := map[api.SandboxID]admin.SandboxMove{}, map[string]admin.WorkMove{}, false, 0
 	for end := time.Now().Add(d.Wait); ; {
 		out, err := c.DrainNode(ctx, d.Node, admin.DrainNode{Force: d.Force})
 		if err != nil {
@@ -134,21 +134,18 @@ func (d *fleetDrainCmd) Run(ctx app.Context, a *app.App, c *client.Client) error
 		ended += out.Ended
 		out.Ended = ended
 		if !a.Flags.JSON {
-			if out.Busy() && !begun {
+			if !begun {
 				begun = true
-				a.Note("%s takes nothing new; moving its sandboxes", human.Sanitize(out.Node.Name))
+				a.Note("%s takes nothing new%s", human.Sanitize(out.Node.Name), map[bool]string{true: "; moving what it has"}[out.Busy()])
 			}
 			if err := showMoves(a, shown, out.Moves); err != nil {
 				return err
 			}
-			for ; tasks < len(out.Tasks); tasks++ {
-				m := out.Tasks[tasks]
-				if _, err := fmt.Fprintf(a.Env.Stdout, "%s  continues on %s\n", human.Sanitize(string(m.Task)), human.Sanitize(m.To)); err != nil {
-					return err
-				}
+			if err := showWork(a, work, out.Work); err != nil {
+				return err
 			}
 		}
-		left := !out.Node.Gone && len(out.Sandboxes)+out.Node.Capacity.Tasks > 0
+		left := !out.Node.Gone && (len(out.Sandboxes)+out.Node.Capacity.Tasks > 0 || out.Waits())
 		if !out.Busy() && !(left && time.Now().Before(end)) {
 			if a.Flags.JSON {
 				return a.JSON(out)
@@ -174,6 +171,41 @@ func showMoves(a *app.App, shown map[api.SandboxID]admin.SandboxMove, moves []ad
 		}
 	}
 	return nil
+}
+
+// showWork prints a line for each task, session and plan of which something new is known.
+func showWork(a *app.App, shown map[string]admin.WorkMove, work []admin.WorkMove) error {
+	for _, m := range work {
+		id, text := workText(m)
+		if text == "" || shown[id] == m {
+			continue
+		}
+		if _, err := fmt.Fprintf(a.Env.Stdout, "%s  %s\n", human.Sanitize(id), human.Sanitize(text)); err != nil {
+			return err
+		}
+		shown[id] = m
+	}
+	return nil
+}
+
+// workText says what becomes of a task, a session or a plan, and its ID; the text is empty if nothing is to be said yet.
+func workText(m admin.WorkMove) (id, text string) {
+	id, kind := string(m.Task), "task"
+	switch {
+	case m.Session != "":
+		id, kind = string(m.Session), "session "+m.Key
+	case m.Plan != "":
+		id, kind = string(m.Plan), "plan"
+	}
+	switch {
+	case m.State == admin.MoveDone:
+		text = kind + " continues on " + m.To
+	case m.State == admin.MoveRefused:
+		text = kind + " stays: " + m.Reason
+	case m.Reason != "":
+		text = kind + " continues on another node after " + m.Reason
+	}
+	return id, text
 }
 
 // moveText says what becomes of a sandbox; empty if nothing is to be said yet.
@@ -209,11 +241,9 @@ func showDrained(a *app.App, out admin.DrainedNode) error {
 			stays[m.Sandbox] = true
 		}
 	}
-	if len(out.Moves) == 0 {
-		a.Note("%s takes nothing new", name)
-	}
-	if moved > 0 {
-		a.Note("moved: %s", sandboxes(moved))
+	gone, here := countWork(out.Work, true), countWork(out.Work, false)
+	if text := human.JoinNonEmpty("moved: ", append([]string{sandboxes(moved)}, gone.list()...)...); text != "" {
+		a.Note("%s", text)
 	}
 	if n := len(away); n > 2 {
 		slices.Sort(away)
@@ -230,24 +260,44 @@ func showDrained(a *app.App, out admin.DrainedNode) error {
 			return err
 		}
 	}
-	tasks := out.Node.Capacity.Tasks
+	here.tasks = out.Node.Capacity.Tasks // with turns and items
 	switch {
 	case out.Node.Gone && len(out.Sandboxes) > 0:
 		a.Note("the node is gone, with %s: hortus fleet rm %s", sandboxes(len(out.Sandboxes)), name)
 	case out.Node.Gone:
 		a.Note("the node is gone: hortus fleet rm %s", name)
-	case len(out.Sandboxes)+tasks == 0:
+	case len(out.Sandboxes)+here.tasks+here.sessions+here.plans == 0:
 		a.Note("nothing is left on %s: stop its daemon, then: hortus fleet rm %s", name, name)
 	default:
-		a.Note("still on %s%s", name, human.JoinNonEmpty(": ", sandboxes(len(out.Sandboxes)), human.Count(tasks, "running task")))
-		if len(out.Sandboxes) > 0 {
-			a.Note("the node tries again while it drains; --wait 10m waits for that, --force ends what cannot be moved")
-		}
-		if tasks > 0 {
-			a.Note("a task continues on another node after its next round or step, if it can; --wait 10m waits for that")
+		a.Note("still on %s%s", name, human.JoinNonEmpty(": ", append([]string{sandboxes(len(out.Sandboxes))}, here.list()...)...))
+		if len(out.Sandboxes) > 0 || out.Waits() {
+			a.Note("the node tries again while it drains; --wait 10m waits for that%s", map[bool]string{true: ", --force ends the sandboxes"}[len(out.Sandboxes) > 0])
 		}
 	}
 	return nil
+}
+
+// workCount counts tasks, sessions and plans.
+type workCount struct{ tasks, sessions, plans int }
+
+// countWork counts those that continue on other nodes, or the others.
+func countWork(work []admin.WorkMove, moved bool) (n workCount) {
+	for _, m := range work {
+		switch {
+		case (m.State == admin.MoveDone) != moved:
+		case m.Session != "":
+			n.sessions++
+		case m.Plan != "":
+			n.plans++
+		default:
+			n.tasks++
+		}
+	}
+	return n
+}
+
+func (n workCount) list() []string {
+	return []string{human.Count(n.tasks, "task"), human.Count(n.sessions, "session"), human.Count(n.plans, "plan")}
 }
 
 // sandboxes counts sandboxes; it is empty for none.

@@ -75,8 +75,11 @@ func (f *Fleet) named(ctx context.Context, name string) (n store.Node, err error
 	return n, api.Errorf(api.KindNotFound, "unknown node %.64q", name).WithHint("hortus fleet ls lists the nodes")
 }
 
-// Drain has a node take nothing new. On the node itself its sandboxes are moved in the background from now on; force ends those that cannot be moved. The answer
-// says how far that is.
+// firstLook is how long an answer waits until work that can stop at once was handed over.
+const firstLook = 3 * time.Second
+
+// Drain has a node take nothing new. On the node itself its work and its sandboxes go to other nodes in the background from now on; force ends sandboxes that cannot be moved.
+// The answer says how far that is.
 func (f *Fleet) Drain(ctx context.Context, name string, req admin.DrainNode) (out admin.DrainedNode, err error) {
 	n, err := f.named(ctx, name)
 	if err == nil {
@@ -92,13 +95,19 @@ func (f *Fleet) Drain(ctx context.Context, name string, req admin.DrainNode) (ou
 	if _, err := f.all(ctx, true); err != nil { // this node's door knows it at once
 		return out, err
 	}
+	if here {
+		f.awaitLook(ctx, f.startMoves())
+	}
 	all, err := f.sandboxesOn(ctx, n.ID)
 	errs := []error{err}
 	out.Sandboxes = []api.SandboxID{}
 	for _, s := range all {
 		if here {
-			stays := f.judge(ctx, s).State == admin.MoveRefused
-			if stays && req.Force {
+			state := f.judge(ctx, s).State
+			if state == admin.MoveDone {
+				continue // it has gone since it was listed
+			}
+			if state == admin.MoveRefused && req.Force {
 				err := f.cfg.Kill(ctx, s.ID)
 				if err == nil || api.KindOf(err) == api.KindNotFound {
 					f.moves.drop(s.ID)
@@ -111,11 +120,26 @@ func (f *Fleet) Drain(ctx context.Context, name string, req admin.DrainNode) (ou
 		out.Sandboxes = append(out.Sandboxes, s.ID)
 	}
 	if here {
-		f.startMoves()
-		out.Moves, out.Tasks = f.moves.list(all), f.moves.handedOver()
+		out.Moves = f.moves.list(all)
+		out.Work, err = f.listWork(ctx)
+		errs = append(errs, err)
 	}
 	out.Node = view(n)
 	return out, errors.Join(errs...)
+}
+
+// awaitLook waits for the first look, for a moment.
+func (f *Fleet) awaitLook(ctx context.Context, looked <-chan struct{}) {
+	if looked == nil {
+		return
+	}
+	late := time.NewTimer(firstLook)
+	defer late.Stop()
+	select {
+	case <-looked:
+	case <-late.C:
+	case <-ctx.Done():
+	}
 }
 
 // sandboxesOn lists the sandboxes of a node that have not ended.

@@ -61,6 +61,8 @@ type Config struct {
 	Archive string
 	// Reach asks another node whether it answers.
 	Reach func(ctx context.Context, to forward.Node) error
+	// Work is what the node works on; nil for nothing that another node could continue.
+	Work Work
 	// Resume resumes a sandbox on the node that has it. Moved stores in the events of a sandbox that it was moved to a node.
 	Resume func(ctx context.Context, id api.SandboxID) error
 	Moved  func(id api.SandboxID, from, to string)
@@ -158,7 +160,7 @@ func (f *Fleet) Identity() *peer.Identity { return f.identity }
 func (f *Fleet) Close(ctx context.Context) error {
 	f.cancel()
 	f.renewing.Wait()
-	f.moves.work.Wait()
+	f.moves.running.Wait()
 	_, err := f.cfg.Rows.BeatNode(ctx, f.cfg.Node, f.cfg.Owner, f.capacity(ctx))
 	if kind := api.KindOf(err); kind == api.KindConflict || kind == api.KindNotFound {
 		return nil // it is another run's, or was removed

@@ -192,14 +192,12 @@ func TestTakers(t *testing.T) {
 			return api.NodeCapacity{MemoryBudget: 8 << 30, Isolations: []string{"container"}, Templates: []string{"python"}}
 		}
 	})
-	takers := func(s api.CreateSandbox, here bool) int {
-		t.Helper()
-		all, err := a.TakersOf(ctx, api.Task{Create: api.CreateTask{Sandbox: s}}, here)
-		must(t, err)
-		return len(all)
+	takers := func(s api.CreateSandbox, here bool) (int, api.Kind) {
+		all, err := a.Takers(ctx, api.CreateTask{Sandbox: s}, here)
+		return len(all), api.KindOf(err)
 	}
-	if n := takers(api.CreateSandbox{}, false); n != 0 {
-		t.Errorf("%d nodes take a task of a node that does not drain", n)
+	if n, kind := takers(api.CreateSandbox{}, false); n != 0 || kind != api.KindConflict {
+		t.Errorf("%d nodes take a task of a node that does not drain: %s", n, kind)
 	}
 	_, err := a.Drain(ctx, "a", admin.DrainNode{})
 	must(t, err)
@@ -207,9 +205,13 @@ func TestTakers(t *testing.T) {
 		isolation, template string
 		here                bool
 		want                int
-	}{{"", "", false, 1}, {"auto", "host", false, 1}, {"container", "python", false, 1}, {"gvisor", "", false, 0}, {"", "other", false, 0}, {"", "", true, 0}} {
-		if n := takers(api.CreateSandbox{Isolation: c.isolation, Template: c.template}, c.here); n != c.want {
-			t.Errorf("%+v: %d nodes", c, n)
+		kind                api.Kind
+	}{
+		{"", "", false, 1, ""}, {"auto", "host", false, 1, ""}, {"container", "python", false, 1, ""}, {"gvisor", "", false, 0, api.KindUnavailable}, {"", "other", false, 0, api.KindUnavailable},
+		{"", "", true, 0, api.KindUnsupported},
+	} {
+		if n, kind := takers(api.CreateSandbox{Isolation: c.isolation, Template: c.template}, c.here); n != c.want || kind != c.kind {
+			t.Errorf("%+v: %d nodes, %s", c, n, kind)
 		}
 	}
 	for range 20 {
@@ -217,6 +219,66 @@ func TestTakers(t *testing.T) {
 	}
 	if !a.Room(ctx, forward.Need{Memory: 8 << 30}) {
 		t.Error("a question counts as something that was placed")
+	}
+}
+
+// TestHandOver: work goes to the first node that has not ended, and is said to; what has stopped comes back to its own node if there is none. Meanwhile no node has it.
+func TestHandOver(t *testing.T) {
+	db := open(t)
+	ctx := api.WithPrincipal(t.Context(), api.Principal{Account: "team", Role: api.RoleUser})
+	a, b, c := join(t, db, "a", "10.0.0.1:7071"), join(t, db, "b", "10.0.0.2:7071"), join(t, db, "c", "10.0.0.3:7071")
+	nodes, err := db.Nodes(ctx)
+	must(t, err)
+	others := nodes[1:]
+	must(t, db.EndOwner(ctx, b.run, time.Now()))
+	talk := func(key string) api.SessionID {
+		id := api.NewSessionID()
+		must(t, db.InsertSession(ctx, store.Session{ID: id, Key: key, Account: "team", Owner: a.run, CreatedAt: time.Now(), Doc: []byte("{}")}, 9))
+		return id
+	}
+	at := func(f member, key string) forward.Location {
+		t.Helper()
+		l, err := f.Locate(ctx, forward.Session, key, true)
+		must(t, err)
+		return l
+	}
+	goes, stays, returns := talk("goes"), talk("stays"), talk("returns")
+	said := func(id api.SessionID) admin.WorkMove { return admin.WorkMove{Session: id} }
+	must(t, a.HandOver(ctx, store.Work{Session: goes}, others, false, said(goes)))
+	if err := a.HandOver(ctx, store.Work{Session: stays}, others[:1], false, said(stays)); api.KindOf(err) != api.KindConflict {
+		t.Errorf("to a node that has ended: %v", err)
+	}
+	if err := a.HandOver(ctx, store.Work{Session: stays}, nil, false, said(stays)); api.KindOf(err) != api.KindUnavailable {
+		t.Errorf("to no node: %v", err)
+	}
+	must(t, a.HandOver(ctx, store.Work{Session: returns}, others[:1], true, said(returns)))
+	for _, key := range []string{"goes", "returns"} {
+		if l := at(a, key); !l.Here || !l.Away || l.Account != "team" {
+			t.Errorf("%s at its former node: %+v", key, l)
+		}
+		if l := at(c, key); l.Here || !l.Away || l.Node.Name != "a" {
+			t.Errorf("%s at another node: %+v", key, l)
+		}
+	}
+	if l := at(a, "stays"); !l.Here || l.Away {
+		t.Errorf("what stays: %+v", l)
+	}
+	for owner, want := range map[api.OwnerID]int{c.run: 1, a.run: 1} {
+		if all, err := db.InheritOwners(ctx, owner, time.Hour, nil); err != nil || len(all) != want {
+			t.Errorf("an heir inherits %+v, %v", all, err)
+		}
+	}
+	row, err := db.Session(ctx, goes)
+	must(t, err)
+	was := row.Owner
+	row.Owner = c.run
+	must(t, db.UpdateSession(ctx, was, row))
+	if l := at(a, "goes"); l.Here || l.Away || l.Node.Name != "c" {
+		t.Errorf("when the other node has it: %+v", l)
+	}
+	out, err := a.Drain(ctx, "a", admin.DrainNode{})
+	if err != nil || len(out.Work) != 1 || out.Work[0] != (admin.WorkMove{Session: goes, State: admin.MoveDone, To: "c"}) {
+		t.Errorf("the drain says %+v, %v", out.Work, err)
 	}
 }
 

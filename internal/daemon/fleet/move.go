@@ -33,8 +33,8 @@ const (
 
 // moves are what becomes of the sandboxes of this node since it drains.
 type moves struct {
-	ctx  context.Context // ends with Close
-	work sync.WaitGroup
+	ctx     context.Context // ends with Close
+	running sync.WaitGroup
 
 	mu sync.Mutex
 	// begun is true once other nodes can be asked; done is closed when the goroutine of startMoves has ended, and nil without one; stop ends it between two moves.
@@ -42,8 +42,10 @@ type moves struct {
 	done  chan struct{}
 	stop  chan struct{}
 	of    map[api.SandboxID]*move
-	// tasks were handed over.
-	tasks []admin.TaskMove
+	// looked is closed after the first look.
+	looked chan struct{}
+	// work was handed over.
+	work []admin.WorkMove
 }
 
 // start notes that a sandbox is being moved. It is false if another caller moves it.
@@ -100,29 +102,24 @@ func (m *moves) list(here []api.Sandbox) (out []admin.SandboxMove) {
 	return out
 }
 
-// handedOver returns the tasks that continue on other nodes.
-func (m *moves) handedOver() []admin.TaskMove {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.tasks)
-}
-
-// startMoves begins to move the sandboxes of this node, until the daemon ends, unless that has begun.
-func (f *Fleet) startMoves() {
+// startMoves begins to move what this node has, until the daemon ends, unless that has begun. The result is closed when work that can stop was handed over for the first
+// time; it is nil if nothing is moved.
+func (f *Fleet) startMoves() <-chan struct{} {
 	m := &f.moves
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.begun || m.done != nil || f.leaving.Load() || m.ctx.Err() != nil {
-		return
+		return m.looked
 	}
-	m.done, m.stop = make(chan struct{}), make(chan struct{})
-	done, stop := m.done, m.stop
-	m.work.Go(func() {
+	done, stop, first := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	m.done, m.stop, m.looked = done, stop, first
+	looked := sync.OnceFunc(func() { close(first) })
+	m.running.Go(func() {
 		defer close(done)
 		tick := time.NewTicker(movesEvery)
 		defer tick.Stop()
 		for {
-			if err := f.moveAll(m.ctx, stop); err != nil && m.ctx.Err() == nil {
+			if err := f.look(m.ctx, stop, looked); err != nil && m.ctx.Err() == nil {
 				f.cfg.Logger.Warn("cannot look for sandboxes to move to other nodes; retrying", "error", err)
 			}
 			select {
@@ -134,6 +131,7 @@ func (f *Fleet) startMoves() {
 			}
 		}
 	})
+	return first
 }
 
 // stopMoves ends what startMoves began, and waits until the moves under way are over, or ctx ends.
@@ -159,7 +157,7 @@ func (f *Fleet) Evacuate(ctx context.Context) (n int, err error) {
 	f.leaving.Store(true)
 	f.draining.Store(true)
 	f.stopMoves(ctx)
-	err = f.moveAll(ctx, nil)
+	err = f.look(ctx, nil, func() {})
 	f.moves.mu.Lock()
 	defer f.moves.mu.Unlock()
 	for _, x := range f.moves.of {
@@ -170,7 +168,20 @@ func (f *Fleet) Evacuate(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// moveAll moves once what can be moved, until stop is closed.
+// look moves once what can be moved, until stop is closed. It calls handed when the work that can stop has gone.
+func (f *Fleet) look(ctx context.Context, stop <-chan struct{}, handed func()) error {
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() {
+		if f.cfg.Work != nil {
+			f.cfg.Work.HandOver(ctx)
+		}
+		handed()
+	})
+	return f.moveAll(ctx, stop)
+}
+
+// moveAll moves once the sandboxes that can be moved, until stop is closed.
 func (f *Fleet) moveAll(ctx context.Context, stop <-chan struct{}) error {
 	all, err := f.sandboxesOn(ctx, f.cfg.Node)
 	turns := make(chan struct{}, min(movesAtOnce, runtime.NumCPU()))
@@ -199,11 +210,16 @@ func (f *Fleet) moveAll(ctx context.Context, stop <-chan struct{}) error {
 	return err
 }
 
-// judge says what becomes of a sandbox of this node.
+// judge says what becomes of a sandbox that was of this node when it was listed.
 func (f *Fleet) judge(ctx context.Context, s api.Sandbox) move {
-	x := f.moves.set(s.ID, func(*move) {})
-	if x.State == admin.MoveRunning || x.State == admin.MoveRefused && time.Now().Before(x.again) {
-		return x
+	was := f.moves.set(s.ID, func(*move) {})
+	if was.State == admin.MoveRunning || was.State == admin.MoveRefused && time.Now().Before(was.again) {
+		return was
+	}
+	if was.State == admin.MoveDone { // unless it is here again
+		if row, err := f.cfg.Sandbox(ctx, s.ID); err != nil || row.Owner != f.cfg.Owner {
+			return was
+		}
 	}
 	needs, err := f.needs(ctx, s)
 	if err == nil {
@@ -211,7 +227,7 @@ func (f *Fleet) judge(ctx context.Context, s api.Sandbox) move {
 	}
 	return f.moves.set(s.ID, func(x *move) {
 		switch {
-		case x.State == admin.MoveRunning || x.State == admin.MoveDone && err != nil: // it is not here any more
+		case x.State == admin.MoveRunning || x.State == admin.MoveDone && (err != nil || was.State != admin.MoveDone): // it is not here any more
 		case err == nil:
 			*x = move{SandboxMove: admin.SandboxMove{Sandbox: s.ID, State: admin.MovePending}, failures: x.failures}
 		case api.KindOf(err) == api.KindConflict:
@@ -275,7 +291,7 @@ func (f *Fleet) targets(ctx context.Context, s api.Sandbox, needs []string) ([]s
 	}
 	switch {
 	case len(fit) == 0 && misfits == nil:
-		return nil, api.Errorf(api.KindUnavailable, "no other node is ready")
+		return nil, errNoNode()
 	case len(fit) == 0:
 		return nil, api.Errorf(api.KindUnavailable, "no other node can take it: %s", strings.Join(misfits, "; "))
 	}
@@ -303,13 +319,13 @@ func lacks(n store.Node, needs []string) string {
 	return ""
 }
 
-// order puts nodes in the order of placement, and counts a sandbox for the first one.
-func (f *Fleet) order(nodes []store.Node, s api.Sandbox) (out []store.Node) {
+// order puts nodes in the order of placement, and counts what is needed for the first one.
+func (f *Fleet) order(nodes []store.Node, need placement.Need) (out []store.Node) {
 	var all []placement.Node
 	for _, n := range nodes {
 		all = append(all, placed(n))
 	}
-	for _, p := range f.placer.Place(all, placement.Need{Memory: s.Limits.MemoryBytes, Isolation: s.Isolation, Template: s.Template}) {
+	for _, p := range f.placer.Place(all, need) {
 		i := slices.IndexFunc(nodes, func(n store.Node) bool { return n.ID == p.ID })
 		out = append(out, nodes[i])
 	}
@@ -352,7 +368,7 @@ func (f *Fleet) moveOne(ctx context.Context, s api.Sandbox) {
 		if err != nil {
 			return err
 		}
-		for _, n := range f.order(nodes, row) {
+		for _, n := range f.order(nodes, placement.Need{Memory: row.Limits.MemoryBytes, Isolation: row.Isolation, Template: row.Template}) {
 			to = n
 			if err = f.cfg.Rows.MoveSandbox(ctx, row, n.Owner); api.KindOf(err) != api.KindConflict {
 				return err
@@ -412,7 +428,7 @@ func (f *Fleet) Begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.begun = true
-	m.work.Go(func() {
+	m.running.Go(func() {
 		tick := time.NewTicker(arrivalsEvery)
 		defer tick.Stop()
 		for {

@@ -48,11 +48,14 @@ func (f *Fleet) Locate(ctx context.Context, kind forward.Kind, id string, fresh 
 		return at, err
 	}
 	n, err := f.nodeOf(ctx, owner, fresh)
-	switch {
-	case err != nil:
+	if err != nil {
 		return at, err
-	case n.ID == f.cfg.Node: // an earlier run of this node
-		return forward.Location{Here: true}, nil
+	}
+	if kind == forward.Task || kind == forward.Session || kind == forward.Plan {
+		at.Away = !at.Ended && n.Owner != owner && n.ID != "" // the owner is no current run, or what one has handed over
+	}
+	if n.ID == f.cfg.Node {
+		return forward.Location{Here: true, Account: at.Account, Away: at.Away}, nil
 	}
 	at.Node, at.Silent = nodeAt(n), gone(n)
 	return at, nil
@@ -123,11 +126,6 @@ const maxOwners = 10_000
 
 // Choose lists the nodes for a new thing, the best first, and counts it for that one; see forward.Config.
 func (f *Fleet) Choose(ctx context.Context, n forward.Need) ([]forward.Node, error) {
-	return f.choose(ctx, n, f.placer.Place)
-}
-
-// choose lists the nodes for a new thing in the order of placement.
-func (f *Fleet) choose(ctx context.Context, n forward.Need, order func([]placement.Node, placement.Need) []placement.Node) ([]forward.Node, error) {
 	self := forward.Node{ID: f.cfg.Node, Name: f.cfg.Name, Address: f.cfg.Address}
 	if n.Here {
 		return []forward.Node{self}, nil
@@ -152,7 +150,7 @@ func (f *Fleet) choose(ctx context.Context, n forward.Need, order func([]placeme
 		return nil, e
 	}
 	var out []forward.Node
-	for _, x := range order(ready, placement.Need{Memory: n.Memory, Isolation: n.Isolation, Template: n.Template}) {
+	for _, x := range f.placer.Place(ready, placement.Need{Memory: n.Memory, Isolation: n.Isolation, Template: n.Template}) {
 		i := slices.IndexFunc(nodes, func(s store.Node) bool { return s.ID == x.ID })
 		out = append(out, nodeAt(nodes[i]))
 	}

@@ -100,12 +100,16 @@ func (t *Taker) run(ctx context.Context, tick <-chan time.Time) {
 	}
 }
 
+// forever is a lease that does not end: nobody is found silent, and what nodes have handed over is taken over all the same.
+const forever = 100 * 365 * 24 * time.Hour
+
 // look takes over once what is there.
 func (t *Taker) look(ctx context.Context) error {
-	if !t.cfg.Judges() {
-		return nil
+	lease, judges := t.cfg.Lease, t.cfg.Judges
+	if !judges() {
+		lease, judges = forever, nil
 	}
-	all, err := t.cfg.Rows.InheritOwners(ctx, t.cfg.Heir, t.cfg.Lease, t.cfg.Judges)
+	all, err := t.cfg.Rows.InheritOwners(ctx, t.cfg.Heir, lease, judges)
 	if err != nil {
 		return err
 	}

@@ -14,15 +14,22 @@ import (
 
 type rows func() ([]store.Inherited, error)
 
-func (r rows) InheritOwners(_ context.Context, _ api.OwnerID, _ time.Duration, judges func() bool) ([]store.Inherited, error) {
+func (r rows) InheritOwners(_ context.Context, _ api.OwnerID, lease time.Duration, judges func() bool) ([]store.Inherited, error) {
 	all, err := r()
-	if err == nil && !judges() {
+	if err == nil && judges != nil && !judges() {
 		all = nil // the database was away meanwhile
+	}
+	if judges == nil { // nobody is found silent
+		if lease < time.Hour {
+			return nil, errors.New("a node judges that does not know who ended")
+		}
+		all = slices.DeleteFunc(slices.Clone(all), func(i store.Inherited) bool { return i.Owner != "given" })
 	}
 	return all, err
 }
 
-// TestLook: steps run in their order, also after one that failed, for what others left; and again as long as something is left.
+// TestLook: steps run in their order, also after one that failed, for what others left; and again as long as something is left. A node that cannot judge takes over only
+// what was handed over to it.
 func TestLook(t *testing.T) {
 	left := []store.Inherited{{Owner: "o1", Node: "n1", Name: "one"}, {Owner: "mine", Node: "n0", Name: "zero"}, {Owner: "o2", Node: "n2"}, {Owner: "old"}}
 	var did []string
@@ -48,6 +55,17 @@ func TestLook(t *testing.T) {
 	if judges = false; taker.look(t.Context()) != nil || did != nil {
 		t.Error("a node takes over that does not know who ended")
 	}
+	left = append(left, store.Inherited{Owner: "given", Node: "n3", Name: "three"})
+	taker.cfg.Steps = []Step{{What: "given", Do: func(_ context.Context, e Estate) (int, error) {
+		if did = append(did, "given"); !e.Gone("given") || e.Gone("o1") {
+			t.Errorf("what was handed over: %+v", e)
+		}
+		return 1, nil
+	}}}
+	if err := taker.look(t.Context()); err != nil || !slices.Equal(did, []string{"given"}) {
+		t.Errorf("what was handed over waits: %q, %v", did, err)
+	}
+	did, left, taker.cfg.Steps = nil, left[:4], []Step{step("a", bad), step("b", nil)}
 	judges, taker.cfg.Rows = true, rows(func() ([]store.Inherited, error) { judges = false; return left, nil })
 	if taker.look(t.Context()) != nil || did != nil {
 		t.Error("a node takes over that asked before an outage of the database")

@@ -68,8 +68,8 @@ type Location struct {
 	Node Node
 	// Silent is true if the node has not renewed its lease. Ended is true if the thing is over: the rows have what is left of it.
 	Silent, Ended bool
-	// Moving is true while the thing is moved from one node to another.
-	Moving bool
+	// Moving is true while the thing is moved from one node to another. Away is true while no node has it: another one is about to take it over.
+	Moving, Away bool
 	// Account owns the thing.
 	Account string
 }
@@ -203,7 +203,7 @@ func (f *Forwarder) Pass(w http.ResponseWriter, r *http.Request, a About) (done 
 			return false, err
 		}
 		p := api.PrincipalOf(r.Context())
-		if at.Here || p.Role != "" && !p.May(at.Account) { // what is another account's is not found, wherever it is
+		if at.Here && !(at.Away && !a.Stored && arrivalOf(r.Context()) != nil) || p.Role != "" && !p.May(at.Account) { // what is another account's is not found, wherever it is
 			return false, nil
 		}
 		local := a.Stored || at.Ended
@@ -249,12 +249,12 @@ const (
 	movingLook = 100 * time.Millisecond
 )
 
-// locate finds what a request is about. A request for something that is moving waits until it has arrived, before anything of the request is read.
+// locate finds what a request is about. A request for something that is moving, or that nobody has, waits until it has arrived, before anything of the request is read.
 func (f *Forwarder) locate(ctx context.Context, a About, fresh bool) (Location, error) {
 	p := api.PrincipalOf(ctx)
 	for end := time.Now().Add(movingWait); ; fresh = true {
 		at, err := f.cfg.Directory.Locate(ctx, a.Kind, a.ID, fresh)
-		if err != nil || !at.Moving || a.Stored || arrivalOf(ctx) != nil || p.Role != "" && !p.May(at.Account) || time.Now().After(end) {
+		if err != nil || !at.Moving && !at.Away || a.Stored || arrivalOf(ctx) != nil || p.Role != "" && !p.May(at.Account) || time.Now().After(end) {
 			return at, err
 		}
 		select {

@@ -55,7 +55,9 @@ type fleet struct {
 	ended  map[string]bool
 	// moving counts the looks for which something is moving.
 	moving map[string]int
-	order  []api.NodeID
+	// away counts the looks of its last node for which nobody has something.
+	away  map[string]int
+	order []api.NodeID
 	// room reports whether another node seems to have capacity; nil for never.
 	room func() bool
 }
@@ -82,6 +84,10 @@ func (d directory) Locate(_ context.Context, _ forward.Kind, id string, fresh bo
 		return forward.Location{Here: true, Moving: true, Account: "a"}, nil
 	}
 	at, ok := d.fl.at[id]
+	if at == d.self && d.fl.away[id] > 0 {
+		d.fl.away[id]--
+		return forward.Location{Here: true, Away: true, Account: "a"}, nil
+	}
 	if s, has := d.fl.stale[d.self][id]; has && !fresh {
 		at = s
 	}
@@ -606,6 +612,31 @@ func TestMoving(t *testing.T) {
 	r := httptest.NewRequestWithContext(api.WithPrincipal(ctx, api.Principal{Role: api.RoleAdmin}), "GET", "/things/x", nil)
 	if _, err := a.f.Pass(httptest.NewRecorder(), r, forward.About{Kind: forward.Sandbox, ID: "x"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a client that has gone waits: %v", err)
+	}
+}
+
+// TestAway: a request for something that nobody has waits at the node that it reaches, and is not served by the node that had it. Records are.
+func TestAway(t *testing.T) {
+	fl := open(t, 2)
+	a, b := fl.nodes[0], fl.nodes[1]
+	fl.at["x"], fl.away = b.ID, map[string]int{"x": 3}
+	if _, answer, _ := b.get("POST", "/things/x", "body"); !strings.HasPrefix(answer, "node-1: POST") || fl.away["x"] != 0 {
+		t.Errorf("at its last node: %q, %v", answer, fl.away)
+	}
+	fl.away["x"] = 1
+	if _, answer, _ := a.get("GET", "/things/x", ""); !strings.HasPrefix(answer, "node-1: GET") || fl.away["x"] != 0 {
+		t.Errorf("the node that it reached does not look again: %q, %v", answer, fl.away)
+	}
+	fl.away["x"] = 1
+	if status, answer, _ := a.get("POST", "/things/x", "body"); status == http.StatusOK || !strings.Contains(answer, "changed while the request was on its way") {
+		t.Errorf("with a body that is gone: %d, %q", status, answer)
+	}
+	fl.away["x"], b.stored = 1000, true
+	if _, answer, _ := b.get("GET", "/things/x", ""); !strings.HasPrefix(answer, "node-1") || fl.away["x"] != 999 {
+		t.Errorf("a record: %q, %v", answer, fl.away)
+	}
+	if _, answer, _ := a.get("GET", "/things/x", ""); !strings.HasPrefix(answer, "node-1") || fl.away["x"] != 998 {
+		t.Errorf("a record at another node: %q, %v", answer, fl.away)
 	}
 }
 

@@ -107,13 +107,31 @@ const (
 		WHERE id = $2 AND ended_at IS NULL AND EXISTS (SELECT 1 FROM owner WHERE id = $3 AND ended_at IS NULL)`
 	departedTaskSQL      = `UPDATE task SET owner = $1 WHERE id = $3 AND owner = $2 AND state <> 'done'`
 	departedRunSQL       = `UPDATE run SET owner = $1 WHERE id = $3 AND owner = $2 AND ended_at IS NULL`
+	departedSessionSQL   = `UPDATE session SET owner = $1 WHERE id = $3 AND owner = $2 AND closed = 0`
+	departedPlanSQL      = `UPDATE plan SET owner = $1 WHERE id = $3 AND owner = $2 AND done = 0`
 	departedWorkspaceSQL = `UPDATE workspace SET owner = $1 WHERE id = $3 AND owner = $2`
 )
 
-// HandOverTask implements store.Store.
-func (db *DB) HandOverTask(ctx context.Context, id api.TaskID, workspace api.WorkspaceID, from, to api.OwnerID) error {
+// HandOver implements store.Store.
+func (db *DB) HandOver(ctx context.Context, w store.Work, from, to api.OwnerID) error {
 	departed := api.NewOwnerID()
-	return db.sameTx(ctx, "task "+string(id), func(tx *sql.Tx, doubt bool) error {
+	type change struct{ query, third, not string }
+	changes := []change{{departedSQL, string(to), "owner " + string(from) + " or " + string(to) + " has ended"}}
+	add := func(query, kind, id string) {
+		if id != "" {
+			changes = append(changes, change{query, id, kind + " " + id + " is over, or not of owner " + string(from)})
+		}
+	}
+	add(departedSessionSQL, "session", string(w.Session))
+	add(departedPlanSQL, "plan", string(w.Plan))
+	for _, id := range w.Tasks {
+		add(departedTaskSQL, "task", string(id))
+		add(departedRunSQL, "the journal of task", string(id))
+	}
+	for _, id := range w.Workspaces {
+		changes = append(changes, change{departedWorkspaceSQL, string(id), ""})
+	}
+	return db.sameTx(ctx, "work that is handed over", func(tx *sql.Tx, doubt bool) error {
 		if doubt {
 			var done bool
 			if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM owner WHERE id = $1)`, string(departed)).Scan(&done); err != nil || done {
@@ -123,22 +141,17 @@ func (db *DB) HandOverTask(ctx context.Context, id api.TaskID, workspace api.Wor
 		if err := db.lock(ctx, tx, "heirs", ""); err != nil {
 			return err
 		}
-		for _, s := range []struct{ query, third, not string }{
-			{departedSQL, string(to), "owner " + string(from) + " or " + string(to) + " has ended"},
-			{departedTaskSQL, string(id), "it is done, or not of owner " + string(from)},
-			{departedRunSQL, string(id), "its journal has ended, or is not of owner " + string(from)},
-			{departedWorkspaceSQL, string(workspace), ""},
-		} {
-			r, err := tx.ExecContext(ctx, s.query, string(departed), string(from), s.third)
+		for _, c := range changes {
+			r, err := tx.ExecContext(ctx, c.query, string(departed), string(from), c.third)
 			if err != nil {
-				return wrapError(ctx, err, "hand over task %s", id)
+				return wrapError(ctx, err, "hand over work to owner %s", to)
 			}
-			if s.not != "" && !changed(r) {
-				return api.Errorf(api.KindConflict, "task %s is not handed over: %s", id, s.not)
+			if c.not != "" && !changed(r) {
+				return api.Errorf(api.KindConflict, "nothing is handed over to owner %s: %s", to, c.not)
 			}
 		}
 		if _, err := tx.ExecContext(ctx, db.dialect.adapt(`UPDATE owner SET ended_at = now_micros() WHERE id = $1`), string(departed)); err != nil {
-			return wrapError(ctx, err, "hand over task %s", id)
+			return wrapError(ctx, err, "hand over work to owner %s", to)
 		}
 		return nil
 	})

@@ -133,6 +133,8 @@ var writes = []struct {
 		_, err := w.BeginStep(ctx, "r", w.owner, store.RunStep{Name: "s", StartedAt: w.now})
 		return err
 	}},
+	{"hand-over", "UPDATE run SET owner", handsOver, `SELECT count(*) FROM owner WHERE heir IS NOT NULL AND ended_at IS NOT NULL AND id = (SELECT owner FROM run)`, "1", withTask},
+	{"end of a hand-over", "commit", handsOver, `SELECT count(*) FROM owner WHERE heir IS NOT NULL`, "1", withTask},
 	{"end of a run", "commit", func(ctx context.Context, w *outageWorld) error {
 		n, err := w.EndRun(ctx, "r", w.owner, store.RunEnd{At: w.now, Event: &api.Event{Stream: stream, Type: api.EventTaskFinished, At: w.now, Data: []byte("{}")}})
 		if err == nil && n != 1 {
@@ -169,6 +171,16 @@ var writes = []struct {
 		s.Closed, s.EndedAt = true, w.now
 		return w.UpdateSession(ctx, w.owner, s, store.SessionTurn{N: 1, Doc: []byte("{}")})
 	}, `SELECT closed + (SELECT count(*) FROM session_turn) FROM session`, "2", func(ctx context.Context, w *outageWorld) error { return w.InsertSession(ctx, w.session("{}"), 9) }},
+}
+
+// withTask has the task of the run.
+func withTask(ctx context.Context, w *outageWorld) error {
+	return w.InsertTask(ctx, api.Task{ID: "r", State: api.TaskRunning, Owner: w.owner, CreatedAt: w.now})
+}
+
+// handsOver gives a task to another owner.
+func handsOver(ctx context.Context, w *outageWorld) error {
+	return w.HandOver(ctx, store.Work{Tasks: []api.TaskID{"r"}}, w.owner, w.heir)
 }
 
 // TestLostMessages loses a statement, or the answer to it: it is carried out once, and the caller gets its result.

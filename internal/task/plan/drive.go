@@ -2,9 +2,11 @@ package plan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"hortus.dev/api"
 	words "hortus.dev/api/plan"
@@ -14,9 +16,9 @@ import (
 type driver struct {
 	wake chan struct{}
 	done chan struct{}
-	// stop ends what waits for tasks.
-	stop context.CancelFunc
-	ctx  context.Context
+	// end ends what waits for tasks.
+	end context.CancelFunc
+	ctx context.Context
 	// blocked is closed when it is worth looking whether others still change the same files; nil if the plan does not wait. It is used by
 	// the goroutine of the driver.
 	blocked <-chan struct{}
@@ -24,11 +26,17 @@ type driver struct {
 	mu   sync.Mutex
 	jobs map[string]bool
 	work sync.WaitGroup
+	// leaves is true while tasks are to stop for another node, which stopped have. left is true if the plan was handed over; if it could not be, why says it, since failedAt.
+	leaves   bool
+	stopped  map[api.TaskID]bool
+	left     bool
+	why      string
+	failedAt time.Time
 }
 
 // interrupt has the driver look at the plan, and no longer wait for its tasks.
 func (d *driver) interrupt() {
-	d.stop()
+	d.end()
 	d.signal()
 }
 
@@ -56,6 +64,13 @@ func (d *driver) begin(name string, job func(ctx context.Context)) {
 	})
 }
 
+// over reports whether the plan was handed over.
+func (d *driver) over() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.left
+}
+
 // idle reports whether no job runs.
 func (d *driver) idle() bool {
 	d.mu.Lock()
@@ -67,7 +82,7 @@ func (d *driver) idle() bool {
 func (s *Service) drive(id api.PlanID) *driver {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d := s.drivers[id]; d != nil {
+	if d := s.drivers[id]; d != nil && !d.over() {
 		d.signal()
 		return d
 	}
@@ -75,7 +90,7 @@ func (s *Service) drive(id api.PlanID) *driver {
 		return nil
 	}
 	d := &driver{wake: make(chan struct{}, 1), done: make(chan struct{}), jobs: map[string]bool{}}
-	d.ctx, d.stop = context.WithCancel(s.life)
+	d.ctx, d.end = context.WithCancel(s.life)
 	s.drivers[id], s.open[id] = d, nil
 	s.work.Go(func() { s.run(id, d) })
 	return d
@@ -93,7 +108,7 @@ func (s *Service) wake(id api.PlanID) {
 // run is the goroutine of a driver.
 func (s *Service) run(id api.PlanID, d *driver) {
 	defer close(d.done)
-	defer d.stop()
+	defer d.end()
 	for {
 		goes, err := s.step(id, d)
 		if err != nil && s.life.Err() == nil {
@@ -123,8 +138,10 @@ func (s *Service) leave(id api.PlanID, d *driver) bool {
 	if len(d.wake) > 0 && s.life.Err() == nil {
 		return false
 	}
-	delete(s.drivers, id)
-	delete(s.open, id)
+	if s.drivers[id] == d { // a plan that was handed over may have come back
+		delete(s.drivers, id)
+		delete(s.open, id)
+	}
 	return true
 }
 
@@ -132,14 +149,22 @@ func (s *Service) leave(id api.PlanID, d *driver) bool {
 // itself.
 func (s *Service) step(id api.PlanID, d *driver) (goes bool, err error) {
 	var begin []func()
-	d.blocked = nil
+	if d.blocked = nil; d.over() {
+		return false, nil
+	}
 	err = s.with(s.life, id, func(o *openPlan) error {
 		ctx := api.WithPrincipal(s.life, o.By)
+		if departs, now := s.departing(ctx, o, d); departs {
+			if goes = true; now {
+				begin = append(begin, func() { d.begin(handOverJob, func(context.Context) { s.give(id, d) }) })
+			}
+			return nil
+		}
 		if o.Canceling && o.State != words.Done {
 			goes = true
 			if d.idle() {
 				goes = false
-				return s.canceled(ctx, o)
+				return s.canceled(ctx, o, d)
 			}
 			return nil
 		}
@@ -166,6 +191,10 @@ func (s *Service) step(id api.PlanID, d *driver) (goes bool, err error) {
 		}
 		return nil
 	})
+	if errors.Is(err, errStopped) {
+		d.signal()
+		return true, nil
+	}
 	if err != nil {
 		return false, err
 	}
@@ -180,7 +209,7 @@ func (s *Service) waiting(o *openPlan, d *driver) (begin []func()) {
 	for i := range o.items {
 		if it := &o.items[i]; it.State == words.InProgress && it.Phase == words.Works {
 			name := "item " + it.ID
-			begin = append(begin, func() { d.begin(name, func(ctx context.Context) { s.works(ctx, o.ID, it.ID) }) })
+			begin = append(begin, func() { d.begin(name, func(ctx context.Context) { s.works(ctx, o.ID, it.ID, d) }) })
 		}
 	}
 	return begin
@@ -277,14 +306,19 @@ func (o *openPlan) done(why string) error {
 }
 
 // canceled ends the tasks of a plan that is being canceled, of which this process waits for none, and the plan.
-func (s *Service) canceled(ctx context.Context, o *openPlan) error {
-	r := &api.Receipt{Completed: []string{}, Skipped: []string{}}
+func (s *Service) canceled(ctx context.Context, o *openPlan, d *driver) error {
+	r, stopped := &api.Receipt{Completed: []string{}, Skipped: []string{}}, false
 	end := func(id api.TaskID) {
 		if id == "" {
 			return
 		}
 		t, err := s.cfg.Tasks.Cancel(ctx, id)
 		if api.KindOf(err) == api.KindNotFound {
+			return
+		}
+		if s.cfg.Elsewhere != nil && t.ID != "" && t.State != api.TaskDone {
+			d.stop(id) // the node that gets the plan cancels it
+			stopped = true
 			return
 		}
 		if err != nil {
@@ -314,6 +348,9 @@ func (s *Service) canceled(ctx context.Context, o *openPlan) error {
 		default:
 			r.Skipped = append(r.Skipped, it.ID)
 		}
+	}
+	if stopped {
+		return errStopped
 	}
 	o.Canceling, o.Outcome, o.Receipt = false, api.OutcomeCanceled, r
 	return o.done("a person canceled it")

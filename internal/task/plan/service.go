@@ -43,7 +43,7 @@ type Log interface {
 	Appended(e api.Event)
 }
 
-// Config is what a Service is made of. All fields but Titles, Reviews, Now and Logger must be set.
+// Config is what a Service is made of. All fields but Titles, Reviews, Archive, Elsewhere, Now and Logger must be set.
 type Config struct {
 	Rows  store.Plans
 	Tasks Tasks
@@ -62,9 +62,11 @@ type Config struct {
 	FollowEvery time.Duration
 	// Archive has commits for other nodes; nil for none.
 	Archive Archive
-	Owner   api.OwnerID
-	Now     func() time.Time
-	Logger  *slog.Logger
+	// Elsewhere has plans continue on other nodes; nil if there are none.
+	Elsewhere Elsewhere
+	Owner     api.OwnerID
+	Now       func() time.Time
+	Logger    *slog.Logger
 }
 
 // Service runs plans. Its methods may be called from several goroutines.
@@ -224,6 +226,9 @@ func (s *Service) with(ctx context.Context, id api.PlanID, f func(*openPlan) err
 	}()
 	o, err := s.current(ctx, id)
 	if err != nil {
+		return err
+	}
+	if err := s.elsewhere(o.Plan); err != nil {
 		return err
 	}
 	o.now = s.cfg.Now().UTC()
@@ -606,7 +611,11 @@ func (s *Service) Cancel(ctx context.Context, account string, id api.PlanID) (wo
 			return words.Plan{}, ctx.Err()
 		}
 	}
-	return s.Get(ctx, account, id)
+	out, err := s.Get(ctx, account, id)
+	if err == nil {
+		err = s.elsewhere(out)
+	}
+	return out, err
 }
 
 // keepDone is how long a plan is kept that is done.

@@ -104,8 +104,8 @@ func atMost(part, whole api.Budget, used api.Usage) api.Budget {
 	return part
 }
 
-// works waits for the task of an item's last try, which it starts if it is not there, and takes its result.
-func (s *Service) works(ctx context.Context, id api.PlanID, name string) {
+// works waits for the task of an item's last try, which it starts if it is not there, and takes its result, unless it has stopped for another node.
+func (s *Service) works(ctx context.Context, id api.PlanID, name string, d *driver) {
 	var create api.CreateTask
 	var by api.Principal
 	var task api.TaskID
@@ -119,6 +119,10 @@ func (s *Service) works(ctx context.Context, id api.PlanID, name string) {
 	}
 	t, err := s.wait(api.WithPrincipal(ctx, by), task, create)
 	if ctx.Err() != nil {
+		return
+	}
+	if s.cfg.Elsewhere != nil && err == nil && t.State != api.TaskDone {
+		d.stop(task)
 		return
 	}
 	err = s.with(s.life, id, func(o *openPlan) error {

@@ -26,6 +26,7 @@ import (
 	"hortus.dev/internal/task/plan"
 	"hortus.dev/internal/task/workstream"
 	"hortus.dev/test/gittest"
+	"hortus.dev/test/patience"
 )
 
 // world has what plans need: a database, a repository in a cache, and agents that change files as a script says, without a process.
@@ -42,9 +43,11 @@ type world struct {
 	// model is the planner's; nil for the offline one.
 	model model.Model
 	// pull is the merge request of plans, if the services follow any.
-	pull  *pull
-	now   func() time.Time
-	calls *gitCalls
+	pull *pull
+	// archive is for the commits of plans; nil for none.
+	archive plan.Archive
+	now     func() time.Time
+	calls   *gitCalls
 }
 
 func newWorld(t testing.TB, files map[string]string) *world {
@@ -68,6 +71,13 @@ func newWorld(t testing.TB, files map[string]string) *world {
 // daemon begins a service with an owner of its own over the rows.
 func (w *world) daemon(rows store.Plans) *plan.Service {
 	w.t.Helper()
+	s, _ := w.node(rows, nil)
+	return s
+}
+
+// node is daemon, and returns its owner. elsewhere returns the other nodes for an owner; it may be nil.
+func (w *world) node(rows store.Plans, elsewhere func(api.OwnerID) plan.Elsewhere) (*plan.Service, api.OwnerID) {
+	w.t.Helper()
 	owner := store.Owner{ID: api.NewOwnerID(), Host: "here", LockPath: "/nowhere", StartedAt: time.Now(), BeatAt: time.Now()}
 	if err := w.db.InsertOwner(context.Background(), owner); err != nil {
 		w.t.Fatal(err)
@@ -90,9 +100,12 @@ func (w *world) daemon(rows store.Plans) *plan.Service {
 	if w.pull != nil {
 		cfg.Reviews, cfg.FollowEvery = w.pull, 24*time.Hour // the tests look themselves
 	}
+	if cfg.Archive = w.archive; elsewhere != nil {
+		cfg.Elsewhere = elsewhere(owner.ID)
+	}
 	s := plan.New(cfg)
 	w.t.Cleanup(func() { s.Close(context.Background()) })
-	return s
+	return s, owner.ID
 }
 
 // facts is the log of the world.
@@ -244,10 +257,16 @@ type scripted struct {
 	starts int
 }
 
+// errStops is the end of an agent whose task stops for another node, which continues it from the beginning.
+var errStops = errors.New("it stops here")
+
+const stopped = api.Outcome("stopped")
+
 type scriptedTask struct {
-	task   api.Task
-	cancel context.CancelFunc
-	done   chan struct{}
+	stopped bool
+	task    api.Task
+	cancel  context.CancelFunc
+	done    chan struct{}
 }
 
 func (s *scripted) setOwner(id api.OwnerID) {
@@ -263,7 +282,7 @@ func (s *scripted) CheckItem(_ context.Context, create api.CreateTask) (api.Crea
 func (s *scripted) StartItem(_ context.Context, id api.TaskID, create api.CreateTask) (api.Task, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.rows[id]; r != nil {
+	if r := s.rows[id]; r != nil && (!r.stopped || r.task.Owner == s.owner) {
 		return r.task, nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -286,6 +305,9 @@ func (s *scripted) StartItem(_ context.Context, id api.TaskID, create api.Create
 		end := s.run(ctx, create, try, act)
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if r.stopped = end.Outcome == stopped; r.stopped {
+			return
+		}
 		end.ID, end.State, end.Create, end.Owner = id, api.TaskDone, create, r.task.Owner
 		r.task = end
 	}()
@@ -332,6 +354,8 @@ func (s *scripted) run(ctx context.Context, create api.CreateTask, try int, act 
 	files, err := act(ctx, job{try, create, have})
 	var asked wants
 	switch {
+	case errors.Is(err, errStops):
+		return api.Task{Outcome: stopped}
 	case ctx.Err() != nil:
 		return api.Task{Outcome: api.OutcomeCanceled, Receipt: &api.Receipt{}}
 	case err != nil && !errors.As(err, &asked):
@@ -434,4 +458,18 @@ func (s *scripted) Deliver(_ context.Context, id api.TaskID, req api.DeliverTask
 	res := *t.Repo
 	res.Delivery, t.Repo = &d, &res
 	return t, err
+}
+
+// eventually waits for a condition that no event tells.
+func (w *world) eventually(what string, holds func() bool) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))
+	defer cancel()
+	for tick := time.NewTicker(time.Millisecond); !holds(); {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			w.t.Fatalf("it does not become true that %s", what)
+		}
+	}
 }

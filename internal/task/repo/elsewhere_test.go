@@ -34,9 +34,11 @@ type leaver struct {
 }
 
 // Leaves implements task.Elsewhere.
-func (l leaver) Leaves(context.Context, api.Task) bool {
-	_, err := os.Stat(l.left)
-	return err != nil
+func (l leaver) Leaves(context.Context, api.Task) error {
+	if _, err := os.Stat(l.left); err == nil {
+		return errors.New("it has left before")
+	}
+	return nil
 }
 
 // HandOver implements task.Elsewhere.
@@ -45,7 +47,7 @@ func (l leaver) HandOver(ctx context.Context, t api.Task) error {
 	if err := l.db.InsertOwner(ctx, store.Owner{ID: to, StartedAt: time.Now()}); err != nil {
 		return err
 	}
-	return errors.Join(l.db.HandOverTask(ctx, t.ID, "", l.me, to), os.WriteFile(l.left, nil, 0o600))
+	return errors.Join(l.db.HandOver(ctx, store.Work{Tasks: []api.TaskID{t.ID}}, l.me, to), os.WriteFile(l.left, nil, 0o600))
 }
 
 // TestLeaves: a task leaves its host after the agent's part of each round, and goes on where nothing is but what was stored. Nothing is done twice.

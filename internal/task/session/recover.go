@@ -170,7 +170,7 @@ func (s *Service) TakeOver(ctx context.Context, gone func(api.OwnerID) bool) (n 
 
 // takeOver makes a session this owner's, and has what waits in it said.
 func (s *Service) takeOver(ctx context.Context, id api.SessionID) error {
-	return s.with(ctx, id, func(o *openSession) error {
+	return s.locked(ctx, id, func(o *openSession) error {
 		was := o.Owner
 		o.Owner, o.Sandbox = s.cfg.Owner, ""
 		if o.State != words.Running {

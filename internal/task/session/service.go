@@ -39,7 +39,7 @@ type Log interface {
 	Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error)
 }
 
-// Config is what a Service is made of. All fields are required but Room, Now and Logger.
+// Config is what a Service is made of. All fields are required but Room, Elsewhere, Now and Logger.
 type Config struct {
 	Rows      store.Sessions
 	Engine    Engine
@@ -48,10 +48,12 @@ type Config struct {
 	// Dir holds a folder for each session, and the empty repository. TaskDir holds the folders of tasks.
 	Dir, TaskDir string
 	// Room refuses bytes that the disk has no space for, or that an account may not store; nil refuses none.
-	Room   func(ctx context.Context, account, what string, need int64) error
-	Owner  api.OwnerID
-	Now    func() time.Time
-	Logger *slog.Logger
+	Room  func(ctx context.Context, account, what string, need int64) error
+	Owner api.OwnerID
+	// Elsewhere has sessions continue on other nodes; nil if there are none.
+	Elsewhere Elsewhere
+	Now       func() time.Time
+	Logger    *slog.Logger
 }
 
 // Service runs sessions. Its methods may be called from several goroutines.
@@ -67,6 +69,7 @@ type Service struct {
 	mu      sync.Mutex
 	closed  bool
 	workers map[api.SessionID]*worker
+	stays   map[api.SessionID]string // why sessions could not be handed over
 }
 
 // sweepEvery is how often sessions are looked for that were not used for long, and keepClosed how long a closed one is listed.
@@ -83,7 +86,7 @@ func New(cfg Config) *Service {
 		cfg.Now = time.Now
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	s := &Service{cfg: cfg, files: files{cfg.Dir, cfg.TaskDir, cfg.Logger}, workers: map[api.SessionID]*worker{}}
+	s := &Service{cfg: cfg, files: files{cfg.Dir, cfg.TaskDir, cfg.Logger}, workers: map[api.SessionID]*worker{}, stays: map[api.SessionID]string{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.work.Go(s.keep)
 	return s
@@ -280,8 +283,18 @@ func (s *Service) tellAll(ctx context.Context, o *openSession) {
 
 func stream(id api.SessionID) api.Stream { return api.Stream{Kind: words.Stream, ID: string(id)} }
 
-// with calls f with a session whose lock is held. What f changed it has to save.
+// with calls f with a session whose lock is held, unless another node has it. What f changed it has to save.
 func (s *Service) with(ctx context.Context, id api.SessionID, f func(*openSession) error) error {
+	return s.locked(ctx, id, func(o *openSession) error {
+		if err := s.elsewhere(o); err != nil {
+			return err
+		}
+		return f(o)
+	})
+}
+
+// locked is with for the session of any owner.
+func (s *Service) locked(ctx context.Context, id api.SessionID, f func(*openSession) error) error {
 	unlock, err := s.locks.Lock(ctx, string(id))
 	if err != nil {
 		return err

@@ -250,6 +250,7 @@ func (s *Service) running(id api.SessionID) *worker {
 // say says what waits, until nothing does or the service ends.
 func (s *Service) say(id api.SessionID, w *worker) {
 	for {
+		s.awaitStored(s.life, id)
 		ctx, stop := context.WithCancel(s.life)
 		p, ok := s.pick(id, w, stop)
 		if ok {
@@ -287,6 +288,12 @@ func (s *Service) pick(id api.SessionID, w *worker, stop context.CancelFunc) (p 
 				o.Waiting = false
 				return s.save(s.life, o)
 			}
+			return nil
+		}
+		if o.State != words.Running && s.left(s.life, o) {
+			s.mu.Lock()
+			delete(s.workers, id)
+			s.mu.Unlock()
 			return nil
 		}
 		if err := s.files.makeDir(id); err != nil {

@@ -728,7 +728,7 @@ DrainedNode = TypedDict(
         "moves": 'NotRequired[List[SandboxMove]]',
         "node": 'FleetNode',
         "sandboxes": 'List[str]',
-        "tasks": 'NotRequired[List[TaskMove]]',
+        "work": 'NotRequired[List[WorkMove]]',
     },
 )
 
@@ -3815,14 +3815,6 @@ Task = TypedDict(
     },
 )
 
-TaskMove = TypedDict(
-    "TaskMove",
-    {
-        "task": 'str',
-        "to": 'str',
-    },
-)
-
 TaskRepository = TypedDict(
     "TaskRepository",
     {
@@ -4091,6 +4083,19 @@ Watched = TypedDict(
         "any": 'NotRequired[bool]',
         "changed": 'NotRequired[List[Stream]]',
         "event": 'NotRequired[Event]',
+    },
+)
+
+WorkMove = TypedDict(
+    "WorkMove",
+    {
+        "key": 'NotRequired[str]',
+        "plan": 'NotRequired[str]',
+        "reason": 'NotRequired[str]',
+        "session": 'NotRequired[str]',
+        "state": 'str',
+        "task": 'NotRequired[str]',
+        "to": 'NotRequired[str]',
     },
 )
 

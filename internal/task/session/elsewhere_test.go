@@ -1,0 +1,351 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	words "hortus.dev/api/session"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/database"
+	"hortus.dev/internal/store/event"
+	"hortus.dev/internal/task"
+	"hortus.dev/test/patience"
+)
+
+// engine answers messages, one after the other, without an agent. It implements Engine.
+type engine struct {
+	mu    sync.Mutex
+	tasks map[api.TaskID]api.Task
+	said  []string
+	// works and goOn hold a turn, if they are set.
+	works, goOn chan struct{}
+}
+
+func (*engine) CheckTurn(_ context.Context, c api.CreateTask) (api.CreateTask, error) { return c, nil }
+
+func (e *engine) StartTurn(_ context.Context, t task.Turn) (api.Task, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	row, known := e.tasks[t.ID]
+	if !known {
+		e.said = append(e.said, t.Create.Request)
+		row = api.Task{ID: t.ID, State: api.TaskDone, Outcome: api.OutcomeAnswered, Repo: &api.RepoResult{Workspace: "space", Checkpoint: api.WorkspaceID("copy of " + t.Create.Request)}}
+		e.tasks[t.ID] = row
+	}
+	return row, nil
+}
+
+func (e *engine) Wait(_ context.Context, id api.TaskID) (api.Task, error) {
+	if e.works != nil {
+		e.works <- struct{}{}
+		<-e.goOn
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.tasks[id], nil
+}
+
+func (e *engine) Cancel(ctx context.Context, id api.TaskID) (api.Task, error) { return e.Wait(ctx, id) }
+
+// waits are no sandboxes, or one that waits. It implements Sandboxes.
+type waits struct {
+	mu   sync.Mutex
+	warm bool
+}
+
+func (*waits) Stays(api.SessionID, time.Duration, time.Duration) {}
+func (w *waits) State(api.SessionID) (words.State, api.SandboxID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.warm {
+		return words.Warm, "box"
+	}
+	return words.Stored, ""
+}
+
+func (w *waits) Drop(context.Context, api.SessionID) (api.Proof, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.warm = false
+	return api.Proof{}, nil
+}
+
+func (*waits) CopyIdle(context.Context, api.SessionID, api.WorkspaceID) (api.WorkspaceID, error) {
+	return "copy", nil
+}
+func (*waits) Discard(context.Context, api.WorkspaceID) {}
+func (*waits) Sweep(context.Context, api.SessionID, map[api.WorkspaceID]bool) error {
+	return nil
+}
+
+// others are the other nodes. It implements Elsewhere.
+type others struct {
+	db *database.DB
+	me api.OwnerID
+
+	mu     sync.Mutex
+	stay   error // why nothing goes
+	stored api.WorkspaceID
+	fails  error
+	given  []api.OwnerID
+	// at and goOn hold a hand-over, if they are set.
+	at, goOn chan struct{}
+}
+
+func (o *others) Leaves(context.Context, string, api.CreateTask) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stay
+}
+
+func (o *others) Stored(_ context.Context, _, checkpoint api.WorkspaceID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stored == "" || o.stored == checkpoint
+}
+
+func (o *others) HandOver(ctx context.Context, s words.Session, _ api.CreateTask) error {
+	if o.at != nil {
+		o.at <- struct{}{}
+		<-o.goOn
+	}
+	if o.fails != nil {
+		return o.fails
+	}
+	to := api.NewOwnerID()
+	if err := o.db.InsertOwner(ctx, store.Owner{ID: to, StartedAt: time.Now()}); err != nil {
+		return err
+	}
+	if err := o.db.HandOver(ctx, store.Work{Session: s.ID}, o.me, to); err != nil {
+		return err
+	}
+	row, err := o.db.Session(ctx, s.ID)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.given = append(o.given, row.Owner)
+	return err
+}
+
+// gave counts what was handed over.
+func (o *others) gave() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.given)
+}
+
+func (o *others) set(change func(*others)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	change(o)
+}
+
+// host has the sessions of a node, and what they need.
+type host struct {
+	*Service
+	t      *testing.T
+	db     *database.DB
+	engine *engine
+	waits  *waits
+	others *others
+}
+
+func newHost(t *testing.T, db *database.DB, e *engine, set ...func(*Config)) *host {
+	t.Helper()
+	h := &host{t: t, db: db, engine: e, waits: &waits{}, others: &others{db: db, me: api.NewOwnerID(), stay: errors.New("it does not drain")}}
+	must(t, db.InsertOwner(t.Context(), store.Owner{ID: h.others.me, StartedAt: time.Now()}))
+	cfg := Config{
+		Rows: db, Engine: e, Sandboxes: h.waits, Log: event.NewLog(event.Config{Store: db}), Dir: t.TempDir(), TaskDir: t.TempDir(), Owner: h.others.me, Elsewhere: h.others,
+	}
+	for _, f := range set {
+		f(&cfg)
+	}
+	h.Service = New(cfg)
+	t.Cleanup(func() { must(t, h.Close(context.Background())) })
+	return h
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openRows(t *testing.T) *database.DB {
+	t.Helper()
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db")})
+	must(t, err)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func (h *host) say(text string, set *words.Settings) {
+	h.t.Helper()
+	_, err := h.Send(h.t.Context(), "", "talk", words.Message{Text: text, Create: set})
+	must(h.t, err)
+}
+
+func (h *host) talk() words.Session {
+	h.t.Helper()
+	s, err := h.Get(h.t.Context(), "", "talk")
+	must(h.t, err)
+	return s
+}
+
+func (h *host) eventually(what string, holds func() bool) {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), patience.Of(time.Minute))
+	defer cancel()
+	for tick := time.NewTicker(time.Millisecond); !holds(); {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			h.t.Fatalf("it does not become true that %s", what)
+		}
+	}
+}
+
+// answered waits for the end of a turn.
+func (h *host) answered(n int) {
+	h.t.Helper()
+	h.eventually("a turn ends", func() bool { s := h.talk(); return len(s.Turns) >= n && s.Turns[n-1].State == words.TurnDone })
+	h.eventually("its worker ends", func() bool { return h.running(h.talk().ID) == nil })
+}
+
+// next is another node, which takes over what was handed over.
+func (h *host) next() *host {
+	h.t.Helper()
+	n := newHost(h.t, h.db, h.engine)
+	h.others.mu.Lock()
+	given := slices.Clone(h.others.given)
+	h.others.mu.Unlock()
+	found, err := n.TakeOver(h.t.Context(), func(o api.OwnerID) bool { return slices.Contains(given, o) })
+	if err != nil || found != 1 {
+		h.t.Fatal(found, err)
+	}
+	return n
+}
+
+func (h *host) staying() Staying {
+	h.t.Helper()
+	all, err := h.Staying(h.t.Context())
+	if err != nil || len(all) != 1 {
+		h.t.Fatalf("%+v, %v", all, err)
+	}
+	return all[0]
+}
+
+func (h *host) heard(want ...string) {
+	h.t.Helper()
+	h.engine.mu.Lock()
+	defer h.engine.mu.Unlock()
+	if !slices.Equal(h.engine.said, want) {
+		h.t.Errorf("the agent heard %q, want %q", h.engine.said, want)
+	}
+}
+
+// TestHandOverIdle: a session that waits for a message goes at once, without its sandbox, and answers the next one at the other node. A message that comes meanwhile is
+// refused, and has no turn.
+func TestHandOverIdle(t *testing.T) {
+	h := newHost(t, openRows(t), &engine{tasks: map[api.TaskID]api.Task{}})
+	h.waits.warm = true
+	h.say("one", &words.Settings{Agent: "hortus"})
+	h.answered(1)
+	if s := h.talk(); s.State != words.Warm {
+		t.Fatalf("the session is %s", s.State)
+	}
+	h.HandOver(t.Context())
+	if st := h.staying(); st.Goes || st.Why != "it does not drain" || h.others.gave() != 0 {
+		t.Errorf("before the drain: %+v, %v", st, h.others.gave())
+	}
+	h.others.set(func(o *others) { o.stay, o.at, o.goOn = nil, make(chan struct{}), make(chan struct{}) })
+	if st := h.staying(); !st.Goes || st.Why != "" {
+		t.Errorf("before it goes: %+v", st)
+	}
+	done := make(chan struct{})
+	go func() { h.HandOver(t.Context()); close(done) }()
+	<-h.others.at
+	sent := make(chan error)
+	go func() {
+		_, err := h.Send(t.Context(), "", "talk", words.Message{Text: "two"})
+		sent <- err
+	}()
+	close(h.others.goOn)
+	if err := <-sent; api.KindOf(err) != api.KindUnavailable || api.RetryAfterOf(err) == 0 {
+		t.Errorf("a message on the way: %v", err)
+	}
+	<-done
+	if s := h.talk(); s.State != words.Stored || len(s.Turns) != 1 {
+		t.Errorf("on its way it is %s with %d turns", s.State, len(s.Turns))
+	}
+	n := h.next()
+	n.say("two", nil)
+	n.answered(2)
+	h.heard("one", "two")
+	if all, err := h.Staying(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("the former node says %+v, %v", all, err)
+	}
+}
+
+// TestHandOverAfterTurn: a session whose turn works goes after it, with the messages that wait.
+func TestHandOverAfterTurn(t *testing.T) {
+	e := &engine{tasks: map[api.TaskID]api.Task{}, works: make(chan struct{}, 9), goOn: make(chan struct{})}
+	h := newHost(t, openRows(t), e)
+	h.say("one", &words.Settings{})
+	h.say("two", nil)
+	h.say("three", nil)
+	<-e.works
+	h.others.set(func(o *others) { o.stay = nil })
+	h.HandOver(t.Context())
+	if st := h.staying(); !st.Goes || st.Why != "the end of its turn" || h.others.gave() != 0 {
+		t.Errorf("while a turn works: %+v, %v", st, h.others.gave())
+	}
+	close(e.goOn)
+	h.eventually("it goes", func() bool { return h.others.gave() > 0 })
+	h.heard("one")
+	n := h.next()
+	n.answered(3)
+	h.heard("one", "two", "three")
+	if got := n.talk(); got.Turns[2].Outcome != api.OutcomeAnswered || got.Owner != n.others.me {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestHandOverRefused: a session that cannot go says why, and answers where it is.
+func TestHandOverRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		set    words.Settings
+		change func(*others)
+		why    string
+	}{
+		"not in the archive":         {words.Settings{}, func(o *others) { o.stored = "another copy" }, "its files are not in the archive"},
+		"no node takes it":           {words.Settings{}, func(o *others) { o.fails = errors.New("they have ended") }, "they have ended"},
+		"files of the machine":       {words.Settings{}, func(o *others) { o.stay = errors.New("its repository is a path of this machine") }, "its repository is a path of this machine"},
+		"an agent that is a program": {words.Settings{Agent: "codex"}, nil, "its agent is a program, whose conversation is on this node"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, openRows(t), &engine{tasks: map[api.TaskID]api.Task{}})
+			h.say("one", &tt.set)
+			h.answered(1)
+			h.others.set(func(o *others) {
+				if o.stay = nil; tt.change != nil {
+					tt.change(o)
+				}
+			})
+			h.HandOver(t.Context())
+			if st := h.staying(); st.Goes || st.Why != tt.why {
+				t.Errorf("%+v", st)
+			}
+			h.say("two", nil)
+			h.answered(2)
+			h.heard("one", "two")
+		})
+	}
+}
