@@ -56,8 +56,8 @@ type fleet struct {
 	// moving counts the looks for which something is moving.
 	moving map[string]int
 	// away counts the looks of its last node for which nobody has something.
-	away map[string]int
-	order  []api.NodeID
+	away  map[string]int
+	order []api.NodeID
 	// room reports whether another node seems to have capacity; nil for never.
 	room func() bool
 }
