@@ -83,7 +83,7 @@ func (s *System) bring(ctx context.Context, b task.Brought) error {
 		t.Repo.Workspace = ""
 		return nil
 	}
-	return s.fetchWorkspace(ctx, id, node, func(ctx context.Context, a api.WorkspaceArchive) error {
+	err = s.fetchWorkspace(ctx, id, node, func(ctx context.Context, a api.WorkspaceArchive) error {
 		switch {
 		case a.Task == t.ID:
 			return b.Rewind(ctx, a.Step)
@@ -92,6 +92,10 @@ func (s *System) bring(ctx context.Context, b task.Brought) error {
 		}
 		return api.Errorf(api.KindConflict, "the files of its workspace that are stored are from before it began; the others are on the disk of node %s, which has ended", node)
 	})
+	if err == nil && b.Turn != nil {
+		err = s.sessions.TakeTranscripts(b.Turn.Session, s.workspaces.BesideOf(id))
+	}
+	return err
 }
 
 // fetchWorkspace brings a workspace here that a node has which has ended.

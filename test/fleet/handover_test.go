@@ -195,7 +195,8 @@ func TestDrainMovesIdleSession(t *testing.T) {
 		}
 		t.Logf("message %d was taken %s after the drain began", 2+i, time.Since(began).Round(10*time.Millisecond))
 	}
-	if three := answered(t, old, "talk", 3); three.Outcome != api.OutcomeAnswered {
+	three := answered(t, old, "talk", 3)
+	if three.Outcome != api.OutcomeAnswered {
 		t.Errorf("the third turn is %s: %+v", three.Outcome, three.Error)
 	}
 	for n := range 6 {
@@ -205,6 +206,13 @@ func TestDrainMovesIdleSession(t *testing.T) {
 	}
 	if asked := m.newest("session"); !strings.Contains(asked, "first message") || !strings.Contains(asked, `one\ntwo\nthree`) {
 		t.Errorf("the model was asked: %s", asked)
+	}
+	// What is made from a checkpoint of the other node has the whole conversation, too.
+	world.Must(old.Sessions.Fork(ctx, "talk", session.Fork{Key: "fork"}))(t)
+	sends(t, old, "fork", session.Message{Text: "a message in a fork"})
+	answered(t, old, "fork", 4)
+	if asked := m.newest("session"); !strings.Contains(asked, "first message") || !strings.Contains(asked, "a message in a fork") {
+		t.Errorf("in the fork the model was asked: %s", asked)
 	}
 }
 

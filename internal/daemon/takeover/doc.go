@@ -1,4 +1,4 @@
-// Package takeover continues what nodes of a fleet left that have fallen silent: their rows get one heir, which ends what ran on
+// Package takeover continues what nodes of a fleet left that have fallen silent, or handed over: their rows get one heir, which ends what ran on
 // them as lost, and continues tasks, sessions and plans.
 //
 //	t := takeover.Start(takeover.Config{Rows: db, Heir: owner, Lease: fleet.Lease, Steps: steps, Logger: log})

@@ -20,7 +20,8 @@
 //
 // A plan that is not done has one goroutine, its driver, and one for each task of it that it waits for. All state is in rows, which are
 // written before anything is done: the next daemon reads them and continues (Recover), with the tasks that the engine continues. Close ends
-// the goroutines and leaves the plans as they are.
+// the goroutines and leaves the plans as they are. HandOver gives plans to other nodes of a fleet: nothing begins any more, and when the last job of
+// a plan has ended, or its task has stopped where another node can continue it, the plan goes with such tasks.
 //
 // The rows of a plan are changed by one caller at a time, under a lock of its own. The package must not know a server, SQL, or how a
 // sandbox is created.

@@ -13,7 +13,7 @@
 // A session with messages has one goroutine, which starts with the first that waits and ends with the last. The goroutine of the
 // Service closes sessions that were not used for long. Close cancels the turns that run, and waits; messages that wait stay for the
 // next daemon. Recover takes over the sessions of owners that have ended: a turn whose task continues is waited for, one whose task was
-// never there begins again.
+// never there begins again. HandOver gives sessions to other nodes of a fleet, each between two turns.
 //
 // Work on one session is done by one caller at a time, under a lock of its own. The package must not know a server, SQL, a model or how
 // sandboxes are created.

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/task/repo"
@@ -54,6 +55,28 @@ func (s files) keepTranscript(o *openSession, t turn) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Error("cannot keep the transcript of a turn; later turns continue without it", "session", o.ID, "turn", t.N, "err", err)
 	}
+}
+
+// TakeTranscripts keeps what was said in a session on another node, of which a directory with what came with its workspace has files; empty for none.
+func (s *Service) TakeTranscripts(id api.SessionID, dir string) error {
+	if dir == "" {
+		return nil
+	}
+	all, err := os.ReadDir(dir)
+	if err == nil {
+		err = s.files.makeDir(id)
+	}
+	for _, e := range all {
+		name, _ := strings.CutSuffix(e.Name(), ".jsonl")
+		n, nerr := strconv.Atoi(name)
+		if to := s.files.transcript(id, n); err == nil && nerr == nil && e.Type().IsRegular() && filepath.Base(to) == e.Name() && !exists(to) {
+			err = link(filepath.Join(dir, e.Name()), to)
+		}
+	}
+	if err != nil {
+		return api.Errorf(api.KindInternal, "keep the conversation of session %s: %w", id, err)
+	}
+	return nil
 }
 
 // link gives a file that does not change any more another name, or copies it.
