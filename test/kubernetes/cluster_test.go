@@ -41,6 +41,14 @@ func TestClusterGvisor(t *testing.T) {
 	cfg := cluster(t)
 	cfg.RuntimeClass = "gvisor"
 	conforms(t, cfg, sandboxtest.Fixture{OwnKernel: true, GuestListed: "user"})
+	m, err := newBench(t, cfg).start(t).Start(t.Context(), spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Kill(context.Background())
+	if out := output(t, m, `uname -r; python3 -c "import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0); print('netlink')"`); !strings.HasSuffix(out, "-gvisor\nnetlink\n") {
+		t.Errorf("in gVisor: %q", out)
+	}
 }
 
 // conforms runs the conformance suite on pods. The node counts their processor time.
