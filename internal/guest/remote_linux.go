@@ -11,8 +11,11 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/guest/confinement"
@@ -87,6 +90,8 @@ func complete(c *birth.Config) {
 	if c.Path == "" {
 		c.Path = os.Getenv("PATH")
 	}
+	var name unix.Utsname
+	c.Gvisor = unix.Uname(&name) == nil && strings.HasSuffix(unix.ByteSliceToString(name.Release[:]), "-gvisor")
 }
 
 // tunnels accepts the streams of the host.

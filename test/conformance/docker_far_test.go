@@ -41,7 +41,7 @@ func TestDockerFar(t *testing.T) {
 	if a, ok := b.Probe(t.Context()).Has(api.CapStart); !ok {
 		t.Fatalf("the engine runs no sandbox: %s; %s", a.Reason, a.Fix)
 	}
-	suite := &sandboxtest.Suite{Fixture: bench.fixture(b, sandboxtest.Fixture{GuestListed: true}), Report: b.Probe(t.Context())}
+	suite := &sandboxtest.Suite{Fixture: bench.fixture(b, sandboxtest.Fixture{GuestListed: "root"}), Report: b.Probe(t.Context())}
 	for _, c := range sandboxtest.Cases() {
 		if slices.Contains(notFar, c.Name) {
 			continue

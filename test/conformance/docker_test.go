@@ -25,10 +25,10 @@ func TestDocker(t *testing.T) {
 		t.Fatalf("the engine runs no sandbox: %s; %s", a.Reason, a.Fix)
 	}
 	if tier.Soaking() {
-		bench.suite(t, b, sandboxtest.Fixture{GuestListed: true})
+		bench.suite(t, b, sandboxtest.Fixture{GuestListed: "root"})
 		return
 	}
-	suite := &sandboxtest.Suite{Fixture: bench.fixture(b, sandboxtest.Fixture{GuestListed: true}), Report: b.Probe(t.Context())}
+	suite := &sandboxtest.Suite{Fixture: bench.fixture(b, sandboxtest.Fixture{GuestListed: "root"}), Report: b.Probe(t.Context())}
 	t.Run("documented", func(t *testing.T) { sandboxtest.Documented(t, b, suite.Report) })
 	ran := 0
 	for _, c := range sandboxtest.Cases() {

@@ -34,18 +34,87 @@ func cluster(t *testing.T) kubernetes.Config {
 	return kubernetes.Config{Kubeconfig: file, Namespace: "sandboxes", Image: nodeImage, GuestImage: "hortus.test/guest:1", Listen: "10.98.0.1:0", CPUOvercommit: 20}
 }
 
-func TestCluster(t *testing.T) {
-	b := newBench(t, cluster(t))
+func TestCluster(t *testing.T) { conforms(t, cluster(t), sandboxtest.Fixture{}) }
+
+// TestClusterGvisor is TestCluster with a kernel of gVisor's for each pod, by gVisor's own runtime and shim.
+func TestClusterGvisor(t *testing.T) {
+	cfg := cluster(t)
+	cfg.RuntimeClass = "gvisor"
+	conforms(t, cfg, sandboxtest.Fixture{OwnKernel: true, GuestListed: "user"})
+	m, err := newBench(t, cfg).start(t).Start(t.Context(), spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Kill(context.Background())
+	if out := output(t, m, `uname -r; python3 -c "import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0); print('netlink')"`); !strings.HasSuffix(out, "-gvisor\nnetlink\n") {
+		t.Errorf("in gVisor: %q", out)
+	}
+}
+
+// conforms runs the conformance suite on pods. The node counts their processor time.
+func conforms(t *testing.T, cfg kubernetes.Config, f sandboxtest.Fixture) {
+	b := newBench(t, cfg)
 	d := b.start(t)
 	t.Run("life", func(t *testing.T) { lives(t, b, d) })
 	t.Run("conformance", func(t *testing.T) {
-		sandboxtest.Run(t, func(t *testing.T) sandboxtest.Fixture {
-			return sandboxtest.Fixture{
-				Backend: d, Store: b.layers, Workspaces: b.workspaces, Filtered: true,
-				Leftovers: func(id api.SandboxID) []string { return b.left(t, d, id) },
-			}
-		})
+		f.Backend, f.Store, f.Workspaces, f.Filtered, f.CPUTime = d, b.layers, b.workspaces, true, b.cpuTime
+		f.Leftovers = func(id api.SandboxID) []string { return b.left(t, d, id) }
+		sandboxtest.Run(t, func(t *testing.T) sandboxtest.Fixture { return f })
 	})
+}
+
+// cpuTime is the processor time that the node has counted in the control group of a sandbox's pod.
+func (b *bench) cpuTime(t *testing.T, id api.SandboxID) time.Duration {
+	t.Helper()
+	uid := (&release{name: b.cfg.Namespace}).kubectl(t, "get", "pod", "hortus-"+string(id), "-o", "jsonpath={.metadata.uid}")
+	for pattern, unit := range map[string]time.Duration{
+		"/sys/fs/cgroup/cpuacct/kubepods/*/pod" + uid + "/cpuacct.usage": time.Nanosecond,
+		"/sys/fs/cgroup/kubepods/*/pod" + uid + "/cpu.stat":              time.Microsecond, // its first line is the usage
+	} {
+		files, _ := filepath.Glob(pattern)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var n int64
+			if _, err := fmt.Sscan(strings.TrimPrefix(string(text), "usage_usec "), &n); err != nil {
+				t.Fatal(err)
+			}
+			return time.Duration(n) * unit
+		}
+	}
+	t.Fatalf("the node has no control group of pod %s", uid)
+	return 0
+}
+
+// TestClusterUnlimited has a RuntimeClass whose runtime leaves out control groups: the API server accepts the limits of pods, and
+// nothing enforces them. A sandbox is refused. TestClusterGvisor is the control, and a program that takes memory in a plain pod of each class.
+func TestClusterUnlimited(t *testing.T) {
+	cfg := cluster(t)
+	cfg.RuntimeClass = "unlimited"
+	m, err := newBench(t, cfg).start(t).Start(t.Context(), spec())
+	if err == nil {
+		m.Kill(context.Background())
+	}
+	if api.KindOf(err) != api.KindUnisolated || !strings.Contains(err.Error(), "does not enforce the limits") {
+		t.Errorf("a sandbox without limits: %v", err)
+	}
+	t.Log(err)
+	r := &release{name: cfg.Namespace}
+	for class, want := range map[string]string{"unlimited": "Succeeded", "gvisor": "Failed OOMKilled"} {
+		name := "takes-memory-" + class
+		pod := strings.NewReplacer(`{"spec":{`, `{"spec":{"runtimeClassName":"`+class+`",`, `"image":`, `"resources":{"limits":{"memory":"160Mi","cpu":"1"}},"image":`).
+			Replace(restrictedPod(name, `"python3","-c","x = b'x' * (600 << 20)"`))
+		r.kubectl(t, "run", name, "--image", nodeImage, "--restart=Never", "--overrides", pod)
+		defer r.kubectl(t, "delete", "pod", name, "--grace-period=1")
+		until(t, "the program has ended", func() error {
+			if got := r.kubectl(t, "get", "pod", name, "-o", "jsonpath={.status.phase} {.status.containerStatuses[0].state.terminated.reason}"); !strings.HasPrefix(got, want) {
+				return errors.New(got)
+			}
+			return nil
+		})
+	}
 }
 
 // TestClusterDaemon has a daemon on this machine, as docs/kubernetes.md configures it, whose sandboxes are pods: a command, a program,

@@ -25,6 +25,7 @@ func TestDouble(t *testing.T) {
 	t.Run("hostile", func(t *testing.T) { hostile(t, double, b, d) })
 	t.Run("lies", func(t *testing.T) { lies(t, double, d) })
 	t.Run("open network", func(t *testing.T) { openNetwork(t, double, d) })
+	t.Run("unlimited", func(t *testing.T) { unlimited(t, double, d) })
 	t.Run("conformance", func(t *testing.T) {
 		if tier.Soaking() { // its pods have the network of this host
 			d.service.Close()
@@ -185,5 +186,44 @@ func openNetwork(t *testing.T, double *double, d *daemon) {
 	}
 	if got := double.count(); got != 0 {
 		t.Errorf("%d pods are left", got)
+	}
+}
+
+// unlimited: a cluster that accepts limits and does not enforce them is refused. The control is every other test here, and a
+// runtime with the overhead of its RuntimeClass.
+func unlimited(t *testing.T, double *double, d *daemon) {
+	overhead := func(o map[string]any) {
+		o["spec"].(map[string]any)["overhead"] = map[string]any{"memory": "64Mi", "cpu": "0.25"}
+	}
+	defer func() { double.limits, double.lie = nil, nil }()
+	for name, c := range map[string]struct {
+		memory, cpu string // of a sandbox with 256 MiB and half a processor
+		lie         func(map[string]any)
+		refused     bool
+	}{
+		"the control":               {"335544320", "51000 100000", nil, false}, // systemd rounds up
+		"with the overhead":         {"402653184", "76000 100000", overhead, false},
+		"more than the overhead":    {"402653185", "76000 100000", overhead, true},
+		"more without an overhead":  {"402653184", "50000 100000", nil, true},
+		"no memory":                 {"max", "50000 100000", nil, true},
+		"more memory":               {"335544321", "50000 100000", nil, true},
+		"no processors":             {"335544320", "max 100000", nil, true},
+		"more processors":           {"335544320", "52000 100000", nil, true},
+		"nothing":                   {"", "", nil, true},
+		"an overhead that is a lie": {"402653184", "50000 100000", func(o map[string]any) { o["spec"].(map[string]any)["overhead"] = map[string]any{"memory": "64MB"} }, true},
+	} {
+		double.mu.Lock()
+		double.limits, double.lie = []string{c.memory, c.cpu}, c.lie
+		double.mu.Unlock()
+		m, err := d.Start(t.Context(), spec())
+		if err == nil {
+			m.Kill(t.Context())
+		}
+		if refused := api.KindOf(err) == api.KindUnisolated && strings.Contains(err.Error(), "does not enforce the limits"); refused != c.refused || !refused && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := double.count(); got != 0 {
+			t.Errorf("%s: %d pods are left", name, got)
+		}
 	}
 }

@@ -30,6 +30,8 @@ type double struct {
 	guest  string
 	// open leaves out what a network plugin does: guests reach the API server.
 	open bool
+	// limits, unless it is nil, are the limits of memory and processors that control groups have instead of those of their pods.
+	limits []string
 
 	mu       sync.Mutex
 	made     int
@@ -149,7 +151,9 @@ mount -t tmpfs tmpfs "$1"
 cd "$1"
 for d in usr etc dev; do mkdir $d; mount --rbind /$d $d; done
 for l in bin sbin lib lib32 lib64 libx32; do if [ -L /$l ]; then ln -s usr/$l $l; elif [ -d /$l ]; then mkdir $l; mount --rbind /$l $l; fi; done
-mkdir -p proc tmp workspace hortus home/user
+mkdir -p proc tmp workspace hortus home/user sys/fs/cgroup
+if [ -n "$4" ]; then echo "$4" > sys/fs/cgroup/memory.max; fi
+if [ -n "$5" ]; then echo "$5" > sys/fs/cgroup/cpu.max; fi
 mount -t proc proc proc
 cp "$2" hortus/hortus-guest
 chmod 1777 tmp
@@ -208,7 +212,12 @@ func (d *double) create(w http.ResponseWriter, r *http.Request) {
 		attr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
 	}
-	p.cmd = exec.Command("sh", "-c", script, "sh", d.t.TempDir(), d.guest, user)
+	limits := d.limits
+	if limits == nil {
+		of := at(o, "spec", "containers", 0, "resources", "limits")
+		limits = []string{at(of, "memory").(string), strings.TrimSuffix(at(of, "cpu").(string), "m") + "00 100000"}
+	}
+	p.cmd = exec.Command("sh", append([]string{"-c", script, "sh", d.t.TempDir(), d.guest, user}, limits...)...)
 	p.cmd.SysProcAttr = attr
 	p.cmd.Env = []string{birth.DialVariable + "=" + string(env), "HOME=/home/user", "PATH=" + os.Getenv("PATH")}
 	log, err := os.Create(filepath.Join(d.t.TempDir(), "log"))

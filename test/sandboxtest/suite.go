@@ -31,9 +31,11 @@ type Fixture struct {
 	OwnKernel bool
 	// FullKernel is true if that kernel is a whole Linux: it has every system call, and its files are on a disk.
 	FullKernel bool
-	// GuestListed is true if root inside sees the guest in /proc, because an engine mounts it. Root may then
+	// GuestListed is the user who sees the guest in /proc, because another runtime mounts it. The user may then
 	// list the numbers of its descriptors and make it the first to end for memory, and no more.
-	GuestListed bool
+	GuestListed string
+	// CPUTime is what the host has counted for a sandbox, where Stats is the guest's own count; nil elsewhere.
+	CPUTime func(t *testing.T, id api.SandboxID) time.Duration
 	// Filtered is true if a sandbox without a network has an interface all the same, and rules outside of it deny its connections.
 	Filtered bool
 	// Claimed is true if the backend's every start claims a guest that was booted ahead,

@@ -21,7 +21,8 @@
 // runtime's filter of system calls, no token of a service account. A RuntimeClass such as gvisor or kata adds a kernel.
 // One NetworkPolicy of this daemon denies all connections but the one to it. Whether the cluster enforces policies is
 // not part of its API: so each guest, before its first command, tries to connect to the API server, and a sandbox whose
-// guest can is refused.
+// guest can is refused. Limits of memory and processors can be accepted and not enforced too: each guest reads those of
+// its control group, and a sandbox that has none, or more than it asked for, is refused.
 //
 // # Lives
 //

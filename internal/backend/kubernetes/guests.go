@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -56,13 +57,32 @@ type guests struct {
 // line is what connects to one guest.
 type line struct {
 	token   string
-	ticket  string   // "" when it was used
-	config  []byte   // what the ticket is exchanged for; nil until Boot
-	reached []string // what the guest could connect to, and must not
+	ticket  string // "" when it was used
+	config  []byte // what the ticket is exchanged for; nil until Boot
+	most    bounds
+	refused error // why the guest does not get its configuration
 	started chan struct{}
 	idle    []net.Conn
 	changed chan struct{} // closed, and replaced, when idle or config changes
 	ended   bool
+}
+
+// bounds are the highest limits that the control group of a guest may have: bytes of memory, and thousandths of a processor.
+type bounds struct{ memory, cpu int64 }
+
+// refusal says what the cluster does not enforce, by what the guest has tried and read; nil if it enforces everything.
+func (b bounds) refusal(name string, report http.Header) error {
+	if reached := report[dialout.HeaderReached]; len(reached) > 0 {
+		return api.Errorf(api.KindUnisolated, "the cluster does not enforce the network policy of sandboxes: pod %s could connect to %s", name, strings.Join(reached, ", ")).
+			WithHint("install a network plugin that enforces NetworkPolicy, or set kubernetes.internet to allow all connections")
+	}
+	var has bounds
+	_, _ = fmt.Sscan(report.Get(dialout.HeaderLimits), &has.memory, &has.cpu) // what cannot be read stays 0, which is no limit
+	if has.memory <= 0 || has.memory > b.memory || has.cpu <= 0 || has.cpu > b.cpu {
+		return api.Errorf(api.KindUnisolated, "the cluster does not enforce the limits of sandboxes: the control group of pod %s has limits of %d bytes of memory and %d thousandths of a processor, where 0 is none; the maximum is %d and %d",
+			name, has.memory, has.cpu, b.memory, b.cpu).WithHint("set cpuCFSQuota of the kubelet, and let the runtime of kubernetes.runtime-class use control groups")
+	}
+	return nil
 }
 
 // listen accepts guests at an address. The key is made of 32 secret bytes.
@@ -159,6 +179,15 @@ func (g *guests) expect(name, token, ticket string) {
 	}
 }
 
+// bound sets the highest limits of a guest's control group. Without it the guest is refused.
+func (g *guests) bound(name string, most bounds) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l := g.known[name]; l != nil {
+		l.most = most
+	}
+}
+
 // forget ends the connections of a guest that wait.
 func (g *guests) forget(name string) {
 	g.mu.Lock()
@@ -201,11 +230,7 @@ func (g *guests) configure(ctx context.Context, name string, config []byte) erro
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(l.reached) > 0 {
-		return api.Errorf(api.KindUnisolated, "the cluster does not enforce the network policy of sandboxes: pod %s could connect to %s", name, strings.Join(l.reached, ", ")).
-			WithHint("install a network plugin that enforces NetworkPolicy, or set kubernetes.internet to allow all connections")
-	}
-	return nil
+	return l.refused
 }
 
 // bearer is the secret of a request.
@@ -234,12 +259,12 @@ func (g *guests) start(w http.ResponseWriter, r *http.Request) {
 	}
 	l.ticket = ""
 	config, token := l.config, l.token
-	l.config, l.reached = nil, slices.Clone(r.Header[dialout.HeaderReached])
+	refused := l.most.refusal(r.Header.Get(dialout.HeaderName), r.Header)
+	l.config, l.refused = nil, refused
 	close(l.started)
-	bad := len(l.reached) > 0
 	g.mu.Unlock()
-	if bad {
-		http.Error(w, "the network policy is not enforced", http.StatusForbidden)
+	if refused != nil {
+		http.Error(w, "the cluster does not isolate this guest", http.StatusForbidden)
 		return
 	}
 	w.Header().Set(dialout.HeaderToken, token)

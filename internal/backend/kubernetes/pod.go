@@ -40,6 +40,9 @@ type pod struct {
 		Labels   map[string]string `json:"labels"`
 		Deletion string            `json:"deletionTimestamp"`
 	} `json:"metadata"`
+	Spec struct {
+		Overhead map[string]string `json:"overhead"` // of its RuntimeClass
+	} `json:"spec"`
 	Status struct {
 		Phase      string `json:"phase"`
 		Reason     string `json:"reason"`
@@ -131,6 +134,31 @@ func ownUID() uint32 {
 	return first + binary.NativeEndian.Uint32(b[:])>>(32-bits)
 }
 
+// thousandths is a share of the processors as the API has it.
+func thousandths(cpus float64) int64 { return int64(cpus * 1000) }
+
+// limits are what the control group of a created pod has to have: its runtime may need the overhead of a RuntimeClass.
+func (p *pod) limits(l api.Limits) bounds {
+	const least, rounding = 10, 10 // of the kubelet, and of systemd
+	return bounds{
+		memory: l.MemoryBytes + guestMemory + int64(quantity(p.Spec.Overhead["memory"])),
+		cpu:    max(thousandths(l.CPUs), least) + rounding + thousandths(quantity(p.Spec.Overhead["cpu"])),
+	}
+}
+
+// units are those of quantities.
+var units = map[string]float64{"": 1, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
+
+// quantity reads a number of the API, such as 64Mi or 250m. Any other text is 0.
+func quantity(text string) float64 {
+	digits := len(text) - len(strings.TrimLeft(text, "0123456789."))
+	n, err := strconv.ParseFloat(text[:digits], 64)
+	if err != nil {
+		return 0
+	}
+	return n * units[text[digits:]]
+}
+
 // podOf describes the pod of a sandbox, for the restricted profile of Pod Security.
 func (s *Service) podOf(id api.SandboxID, r remote.Request, d birth.Dial) (object, error) {
 	start, err := json.Marshal(d)
@@ -138,7 +166,7 @@ func (s *Service) podOf(id api.SandboxID, r remote.Request, d birth.Dial) (objec
 		return nil, err
 	}
 	of := func(cpus float64, disk int64) object {
-		return object{"memory": strconv.FormatInt(r.Limits.MemoryBytes+guestMemory, 10), "cpu": strconv.Itoa(int(cpus*1000)) + "m", "ephemeral-storage": strconv.FormatInt(disk, 10)}
+		return object{"memory": strconv.FormatInt(r.Limits.MemoryBytes+guestMemory, 10), "cpu": strconv.FormatInt(thousandths(cpus), 10) + "m", "ephemeral-storage": strconv.FormatInt(disk, 10)}
 	}
 	// A pod with more files than its limit is evicted. Most have few, so that little is requested.
 	disk := r.Limits.DiskBytes + guestDisk

@@ -135,7 +135,9 @@ func (s *Service) Transport() http.RoundTripper { return s.guests }
 func (s *Service) Abilities() []api.Ability {
 	kernel := "the kernel of the node is shared; kubernetes.runtime-class can give each pod another one"
 	processes := api.Ability{Capability: api.CapLimitProcs, OK: true, Reason: "by RLIMIT_NPROC, for the uid of the sandbox"}
+	memory := api.Ability{Capability: api.CapLimitMemory, OK: true, Reason: "requested from the cluster and limited by it, which each guest tests at its start; the guest ends commands before. Nodes with cgroup v1 count no memory of sockets"}
 	if s.cfg.RuntimeClass != "" {
+		memory.Reason += ". If a command is faster, the sandbox ends"
 		kernel = "by the RuntimeClass " + s.cfg.RuntimeClass
 		processes.OK, processes.Reason = false, "not every kernel of a RuntimeClass has RLIMIT_NPROC"
 	}
@@ -145,10 +147,10 @@ func (s *Service) Abilities() []api.Ability {
 		{Capability: api.CapNoNetwork, OK: true, Reason: "by a NetworkPolicy; each guest tests at its start whether it is enforced"},
 		{Capability: api.CapUserIdentity, OK: true, Reason: "commands run with a uid that no other sandbox has"},
 		{Capability: api.CapRootIdentity, Reason: "pods have the restricted profile of Pod Security", Fix: "use --isolation container or gvisor"},
-		{Capability: api.CapLimitCPU, OK: true, Reason: "limited by the cluster"},
+		{Capability: api.CapLimitCPU, OK: true, Reason: "limited by the cluster; each guest tests at its start whether it is"},
 		processes,
 		{Capability: api.CapLimitDisk, Reason: "the cluster evicts a pod with more than the default limit, some time after it has written it: the sandbox ends", Fix: "use --isolation container or gvisor"},
-		{Capability: api.CapLimitMemory, OK: true, Reason: "requested from the cluster and limited by it; the guest ends commands before. Nodes with cgroup v1 count no memory of sockets"},
+		memory,
 		{Capability: api.CapPrivateFiles, Reason: "the root file system is that of kubernetes.image, not of a template or an image of this host", Fix: "use --isolation container or gvisor"},
 		{Capability: api.CapCheckpoint, Reason: "the API of the cluster saves no pods", Fix: "use --isolation gvisor"},
 	}
@@ -223,6 +225,7 @@ func (s *Service) Create(ctx context.Context, r remote.Request) (remote.Box, err
 	}
 	if err == nil {
 		b.Access[accessUID] = p.Metadata.UID
+		s.guests.bound(b.ID, p.limits(r.Limits))
 	}
 	return b, err // without an answer the pod may exist nevertheless
 }
@@ -429,6 +432,9 @@ func (s *Service) Explain(ctx context.Context, b remote.Box) string {
 		return "" // it is gone
 	}
 	why, _ := p.trouble()
+	if strings.HasPrefix(why, api.CauseMemory) {
+		return api.CauseMemory
+	}
 	return why
 }
 

@@ -148,7 +148,11 @@ func (m *machine) await() string {
 			if state, serr := m.b.cfg.Service.State(ctx, m.r.Box); serr == nil && (state == Gone || state == Ended) {
 				why := "guest exited: " + m.b.Name() + " has ended the sandbox"
 				if e, ok := m.b.cfg.Service.(Explainer); ok {
-					if text := e.Explain(ctx, m.r.Box); text != "" {
+					switch text := e.Explain(ctx, m.r.Box); text {
+					case "":
+					case api.CauseMemory:
+						why = text
+					default:
 						why += ": " + text
 					}
 				}

@@ -66,7 +66,7 @@ type Endpoint struct {
 
 // Explainer is a service that can say why a box has ended.
 type Explainer interface {
-	// Explain returns a reason, or "".
+	// Explain returns api.CauseMemory, another reason, or "".
 	Explain(ctx context.Context, b Box) string
 }
 

@@ -117,6 +117,8 @@ type Config struct {
 	OwnKernel bool   `json:"ownKernel,omitempty"`
 	Own       []Dir  `json:"own,omitempty"`
 	Files     []File `json:"files,omitempty"`
+	// Gvisor is true if the kernel is gVisor's, but the container is another runtime's: the guest finds that itself.
+	Gvisor bool `json:"-"`
 	// CPUs is the share of the processors, which the guest, with OwnKernel, shows to programs;
 	// 0 means no limit.
 	CPUs float64 `json:"cpus,omitempty"`

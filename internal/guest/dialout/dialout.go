@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,7 @@ const (
 	HeaderName    = "Hortus-Guest"
 	HeaderToken   = "Hortus-Token"
 	HeaderReached = "Hortus-Reached"
+	HeaderLimits  = "Hortus-Limits" // bytes of memory, and thousandths of a processor
 )
 
 const (
@@ -138,6 +140,8 @@ func (g *Guest) Fetch(ctx context.Context) (config []byte, err error) {
 	for _, a := range g.reached(ctx) {
 		header.Add(HeaderReached, a)
 	}
+	memory, cpu := limits(os.DirFS(groups))
+	header.Set(HeaderLimits, fmt.Sprintf("%d %d", memory, cpu))
 	err = g.retry(ctx, func() error {
 		config, err = g.fetch(ctx, header)
 		return err

@@ -42,6 +42,8 @@ func New(cfg *birth.Config, processes *process.Manager) *Watcher {
 	switch {
 	case cfg.OwnKernel:
 		w.check = (&kernelMemory{w: w, used: Used}).check
+	case cfg.Gvisor: // which has no statistics of a control group
+		w.check = (&kernelMemory{w: w, used: func() int64 { return Used() - ownMemory() }}).check
 	case cfg.OwnMachine && cfg.PID1: // a container of its own
 		if g, ok := ownGroup(os.DirFS("/sys/fs/cgroup")); ok {
 			w.check = (&kernelMemory{w: w, used: func() int64 { return g.used() - ownMemory() }}).check

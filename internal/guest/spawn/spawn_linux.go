@@ -56,7 +56,7 @@ func New(cfg *birth.Config, cell *confinement.Cell) (*Spawner, error) {
 		}
 		defer rules.Close()
 	}
-	if cfg.PID1 && !cfg.OwnKernel {
+	if cfg.PID1 && !cfg.OwnKernel && !cfg.Gvisor {
 		if sp.netlink, err = confinement.NewNetlink(); err != nil {
 			return nil, err
 		}

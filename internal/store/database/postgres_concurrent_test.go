@@ -341,7 +341,7 @@ func TestPostgresErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	right.KeyFile += "2"
-	if _, err := OpenPostgres(ctx, right); api.KindOf(err) != api.KindConflict || !strings.Contains(api.HintOf(err), "copy the key file") {
+	if _, err := OpenPostgres(ctx, right); api.KindOf(err) != api.KindConflict || !strings.Contains(api.HintOf(err), "store.key-file") {
 		t.Errorf("another key: %v", err)
 	}
 
