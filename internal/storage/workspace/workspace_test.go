@@ -103,6 +103,7 @@ func (f *fixture) open(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(s.Close)
 	f.Store = s
 }
 
