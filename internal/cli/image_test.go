@@ -92,7 +92,7 @@ func TestTemplatesOfImages(t *testing.T) {
 		{"template create no --from-image " + registry.Host + "/library/nosuch:1", 1, nil, []string{"nosuch"}},
 		{"template create No --from-image shell.tar", 2, nil, []string{"not a valid template name"}},
 		{"sandbox create --image " + reference, 0, []string{boxOne}, []string{"[image " + reference + "] resolve"}},
-		{"template ls", 0, []string{"web", "image " + reference, "any", here + "/shell.tar", "(no name)", snapPy}, nil},
+		{"template ls", 0, []string{"web", "image " + reference, "any", "image " + here[:min(len(here), 50)], "(no name)", snapPy}, nil},
 		{"template show web", 0, []string{"reference", reference, "sha256:", "linux/", "working directory", "/srv", "node", "MODE", `["/bin/sh" "-i"]`}, nil},
 		{"template show " + reference, 0, []string{reference}, nil},
 		{"template show nothing", 1, nil, []string{"next: to list them: hortus template ls"}},
