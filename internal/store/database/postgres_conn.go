@@ -73,7 +73,7 @@ func (c connector) Driver() driver.Driver { return c.direct.Driver() }
 // numbers of its own, since it passes on which statement is to be canceled.
 func isDirect(ctx context.Context, c *pgx.Conn) (bool, error) {
 	var process uint32
-	err := c.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeSimpleProtocol).Scan(&process)
+	err := c.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeExec).Scan(&process)
 	return err == nil && process == c.PgConn().PID(), err
 }
 

@@ -83,19 +83,24 @@ func TestPooler(t *testing.T) {
 }
 
 // TestPreparedStatements: the server parses a statement once for each connection, unless a pooler is between. A change of the tables,
-// by a newer daemon, does not end it.
+// by a newer daemon, does not end it. A database without an encoding, as initdb makes it in the locale C, is one like others.
 func TestPreparedStatements(t *testing.T) {
 	server := postgrestest.Start(t)
 	for name, tt := range map[string]struct {
 		url  func(database string) string
 		want bool
 	}{
-		"direct":        {func(database string) string { return server.URL(postgrestest.User, database) }, true},
-		"with a pooler": {server.Pooler(t), false},
+		"direct":              {func(database string) string { return server.URL(postgrestest.User, database) }, true},
+		"with a pooler":       {server.Pooler(t), false},
+		"without an encoding": {func(database string) string { return server.URL(postgrestest.User, database) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			database := server.Database(t)
+			if name == "without an encoding" {
+				server.Exec(t, database, "CREATE DATABASE bytes ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+				database = "bytes"
+			}
 			openServer(t, tt.url(database)) // the next one meets what it left in the connections of a pooler
 			db := openServer(t, tt.url(database))
 			db.write.SetMaxOpenConns(1)
