@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/client"
 	"hortus.dev/internal/daemon"
 	"hortus.dev/test/postgrestest"
 	"hortus.dev/test/tier"
@@ -43,8 +44,13 @@ func TestRatios(t *testing.T) {
 		}
 		worlds = append(worlds, world.Open(t, world.Config{Config: cfg}))
 	}
-	type row struct{ create, command, first, end, floor []time.Duration }
+	type row struct{ create, command, first, second, end, floor []time.Duration }
 	rows := make([]row, len(worlds))
+	running := make([]*client.Sandbox, len(worlds))
+	for i, w := range worlds {
+		running[i] = world.Must(w.Client.Sandboxes.Create(ctx, api.CreateSandbox{Isolation: "container"}))(t)
+		defer running[i].Close()
+	}
 	var disk []time.Duration
 	file := world.Must(os.Create(filepath.Join(t.TempDir(), "f")))(t)
 	defer file.Close()
@@ -54,6 +60,8 @@ func TestRatios(t *testing.T) {
 			i = (i + n) % len(worlds) // none is always the first
 			w := worlds[i]
 			world.OK(t, w.Sandboxes.Creator.AwaitWarm(ctx))
+			before := time.Now()
+			world.OK(t, running[i].Command(ctx, "true").Run())
 			began := time.Now()
 			s := world.Must(w.Client.Sandboxes.Create(ctx, api.CreateSandbox{Isolation: "container"}))(t)
 			created := time.Now()
@@ -69,7 +77,7 @@ func TestRatios(t *testing.T) {
 			}
 			r := &rows[i]
 			r.create, r.first = append(r.create, created.Sub(began)), append(r.first, first.Sub(began))
-			r.command, r.end = append(r.command, ran.Sub(first)), append(r.end, ended.Sub(ran))
+			r.command, r.second, r.end = append(r.command, began.Sub(before)), append(r.second, ran.Sub(first)), append(r.end, ended.Sub(ran))
 			if pools[i] != nil {
 				began := time.Now()
 				world.OK(t, execute(ctx, pools[i], "INSERT INTO floor (value) VALUES ('a row of a few bytes')"))
@@ -102,6 +110,7 @@ func TestRatios(t *testing.T) {
 		"create from the pool":    func(r row) []time.Duration { return r.create },
 		"create to first command": func(r row) []time.Duration { return r.first },
 		command:                   func(r row) []time.Duration { return r.command },
+		"second command":          func(r row) []time.Duration { return r.second },
 		"kill":                    func(r row) []time.Duration { return r.end },
 	} {
 		floor, floorSlow := at(of(rows[0]))
