@@ -232,7 +232,7 @@ func (s *System) recover(ctx context.Context) error {
 
 // openService starts the daemon's life: from now on rows are removed, and guests booted ahead.
 func (s *System) openService(context.Context) error {
-	k := upkeep.NewPruner(upkeep.PrunerConfig{Prune: s.prune, Bounds: s.cfg.Keep, Logger: s.log})
+	k := upkeep.NewPruner(upkeep.PrunerConfig{Prune: s.prune, Bounds: s.cfg.Keep, Now: s.db.Now, Logger: s.log})
 	s.onClose(k.Close)
 	s.onClose(upkeep.NewTrimmer(s.keeper, s.layerAdded, 0).Close)
 	stop := func() {
@@ -323,7 +323,7 @@ func (s *System) front(servers []front.Server, sessions front.Sessions, tls bool
 	b := s.cfg.Front.Bounds.WithDefaults()
 	return &front.Front{
 		Servers: servers, Authenticate: s.guards.authenticator.Authenticate, Sessions: sessions, Rest: b.Rest, Requests: quota.NewRequests(b.Conns),
-		Origins: s.cfg.Front.Origins, TLS: tls,
+		Origins: s.cfg.Front.Origins, TLS: tls, Now: s.db.Now,
 	}
 }
 

@@ -94,6 +94,8 @@ type Front struct {
 	// as "https://app.example.org". A page needs an API key all the same: no answer allows
 	// cookies.
 	Origins []string
+	// Now is the clock by which keys expire; nil means time.Now.
+	Now func() time.Time
 }
 
 // ServeHTTP implements http.Handler.
@@ -234,8 +236,12 @@ func (f *Front) serveKeyed(w http.ResponseWriter, r *http.Request, d Server, ses
 	}
 	ctx := api.WithPrincipal(r.Context(), p)
 	if !p.ExpiresAt.IsZero() {
+		now := time.Now
+		if f.Now != nil {
+			now = f.Now
+		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, p.ExpiresAt, api.Errorf(api.KindUnauthenticated, "API key %s has expired", p.Key))
+		ctx, cancel = context.WithTimeoutCause(ctx, p.ExpiresAt.Sub(now()), api.Errorf(api.KindUnauthenticated, "API key %s has expired", p.Key))
 		defer cancel()
 	}
 	d.Handler.ServeHTTP(w, r.WithContext(ctx))
