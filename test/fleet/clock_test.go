@@ -122,7 +122,7 @@ func (k *clocks) testNodes(t *testing.T) {
 // testLives: a sandbox ends when its time to live has passed, on each node, and each node says when that is.
 func (k *clocks) testLives(t *testing.T) {
 	ctx, a := t.Context(), k.a
-	const ttl = 6 * time.Second
+	const ttl = 3 * time.Second
 	type life struct {
 		s     *client.Sandbox
 		began time.Time
