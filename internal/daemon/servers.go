@@ -214,6 +214,13 @@ func (s *System) planeServer(at *address) http.Handler {
 	}))
 }
 
+// openFront opens the TCP listener. A node whose address is taken does not join the fleet.
+func (s *System) openFront(ctx context.Context) (err error) {
+	s.on, err = front.Open(ctx, s.cfg.Front)
+	s.onClose(func(context.Context) error { s.on.Close(); return nil })
+	return err
+}
+
 // clientServers are those that every TCP listener has first: the data plane, health checks, and the HTTP API.
 func (s *System) clientServers(plane, v1 http.Handler) []front.Server {
 	return []front.Server{
