@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
 	"hortus.dev/client"
+	"hortus.dev/internal/daemon/fleet"
 	"hortus.dev/internal/platform/gvisorbuild"
 	"hortus.dev/internal/server/key"
 	"hortus.dev/test/patience"
@@ -311,4 +313,47 @@ func (k *clocks) testDeath(t *testing.T) {
 	k.ahead[len(k.ahead)-1] = 0
 	k.clients[len(k.clients)-1] = k.start(t, "c", 0).client
 	k.testNodes(t)
+}
+
+// TestClockOfDatabaseIsSet: somebody sets the clock of the database, first ahead and then back. No node is found silent, nothing that runs ends, nodes trust each other, and
+// a node that dies then is noticed.
+func TestClockOfDatabaseIsSet(t *testing.T) {
+	tier.Soak(t)
+	t.Parallel()
+	ctx, k := t.Context(), newClocks(t, 0)
+	db := world.Must(sql.Open("pgx", k.store.URL))(t)
+	defer db.Close()
+	set := func(by time.Duration) {
+		_, err := db.ExecContext(ctx, fmt.Sprintf(`CREATE OR REPLACE FUNCTION now_micros() RETURNS BIGINT LANGUAGE sql VOLATILE AS
+			$$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::BIGINT + %d $$`, by.Microseconds()))
+		world.OK(t, err)
+		k.ahead = []time.Duration{-by, -by}
+	}
+	boxes := []*client.Sandbox{k.on(t, "a", api.CreateSandbox{Isolation: "process", TTLMS: time.Hour.Milliseconds()}), k.on(t, "b", api.CreateSandbox{Isolation: "process", TTLMS: time.Hour.Milliseconds()})}
+	for _, by := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
+		set(by)
+		began := time.Now()
+		k.testNodes(t) // they have read the clock
+		until(t, "two leases have passed", func(ctx context.Context) bool {
+			for _, s := range boxes {
+				if row := world.Must(k.a.DB.Sandbox(ctx, s.ID()))(t); row.State != api.SandboxRunning {
+					t.Fatalf("%s after the clock was set by %s, sandbox %s is %s: %s", time.Since(began), by, row.ID, row.State, row.Reason)
+				}
+			}
+			return time.Since(began) > 2*fleet.Lease
+		})
+		for i, c := range k.clients {
+			for _, s := range boxes {
+				if out, err := world.Sh(t, world.Must(c.Sandboxes.Get(ctx, string(s.ID())))(t), "echo here"); err != nil || out != "here\n" {
+					t.Errorf("through node %s, after the clock was set by %s: %q, %v", k.names[i], by, out, err)
+				}
+			}
+		}
+	}
+	world.OK(t, k.last.Process.Kill())
+	_ = k.last.Wait()
+	until(t, "the sandbox of the dead node is lost", func(ctx context.Context) bool {
+		return world.Must(k.a.DB.Sandbox(ctx, boxes[1].ID()))(t).State == api.SandboxLost
+	})
+	k.start(t, "b", 0)
 }

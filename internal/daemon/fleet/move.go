@@ -27,7 +27,7 @@ const (
 	moveAgain     = 30 * time.Second
 	moveAgainMost = 10 * time.Minute
 	// resumeWithin is how long a sandbox that was moved is asked to continue: longer than a node that died meanwhile takes to be replaced.
-	// resumeLate is how long it is asked once more if the daemon stops meanwhile: its new node finds out by itself.
+	// resumeLate is how long it is asked again, once, if the daemon stops meanwhile: its new node finds out by itself.
 	resumeWithin = time.Minute
 	resumeAgain  = 500 * time.Millisecond
 	resumeLate   = 3 * time.Second
