@@ -64,10 +64,16 @@ func (k *clocks) start(t *testing.T, name string, ahead time.Duration) child {
 }
 
 // on creates a sandbox on a node.
-func (k *clocks) on(t *testing.T, name string, req api.CreateSandbox) (made *client.Sandbox) {
+func (k *clocks) on(t *testing.T, name string, req api.CreateSandbox) *client.Sandbox {
+	t.Helper()
+	return k.by(t, k.clients[slices.Index(k.names, name)], name, req)
+}
+
+// by creates a sandbox on a node through any.
+func (k *clocks) by(t *testing.T, c *client.Client, name string, req api.CreateSandbox) (made *client.Sandbox) {
 	t.Helper()
 	until(t, "a sandbox is on node "+name, func(ctx context.Context) bool {
-		made = world.Must(k.clients[slices.Index(k.names, name)].Sandboxes.Create(ctx, req))(t)
+		made = world.Must(c.Sandboxes.Create(ctx, req))(t)
 		row := world.Must(made.Info(ctx))(t)
 		if row.Node == name {
 			return true
@@ -179,12 +185,12 @@ func (k *clocks) testKeys(t *testing.T) {
 	// The other keys are made here, with a clock that is late: nobody can wait for a minute.
 	made := func(ago time.Duration) api.CreatedKey {
 		keys := key.New(key.Config{Rows: k.a.DB, Now: func() time.Time { return time.Now().Add(-ago) }})
-		return world.Must(keys.Create(ctx, api.CreateKey{Name: "late", Account: "team", ExpiresInMS: api.MinKeyLife.Milliseconds()}))(t)
+		return world.Must(keys.Create(ctx, api.CreateKey{Name: "late", Account: "team", Role: api.RoleAdmin, ExpiresInMS: api.MinKeyLife.Milliseconds()}))(t)
 	}
 	ended, lasts := made(api.MinKeyLife+time.Second), made(0)
 	for i, url := range k.urls {
 		began := time.Now()
-		own := world.Must(k.clients[i].Keys.Create(ctx, api.CreateKey{Name: "own", Account: "team", ExpiresInMS: api.MinKeyLife.Milliseconds()}))(t)
+		own := world.Must(k.clients[i].Keys.Create(ctx, api.CreateKey{Name: "own", Account: "team", Role: api.RoleAdmin, ExpiresInMS: api.MinKeyLife.Milliseconds()}))(t)
 		if !since(began, own.ExpiresAt.Add(-api.MinKeyLife)) {
 			t.Errorf("a key of node %s that lives a minute ends at %s; it is %s", k.names[i], own.ExpiresAt, time.Now().UTC())
 		}
@@ -198,6 +204,14 @@ func (k *clocks) testKeys(t *testing.T) {
 				}
 			}
 		}
+		// The node that a request is passed on to ends it with the key.
+		c := world.Must(client.Remote(k.urls[(i+1)%len(k.urls)], own.Secret))(t)
+		s := k.by(t, c, k.names[i], api.CreateSandbox{Isolation: "process"})
+		if out, err := world.Sh(t, s, "echo here"); err != nil || out != "here\n" {
+			t.Errorf("a command on node %s, through another one: %q, %v", k.names[i], out, err)
+		}
+		world.Must(s.Kill(ctx))(t)
+		c.Close()
 	}
 }
 
