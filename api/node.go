@@ -36,5 +36,7 @@ type NodeCapacity struct {
 	Templates  []string `json:"templates,omitempty"`
 	// Restores names the saved states that it can restore: digests of backends with their kernels, guests and processors, and of its own programs.
 	Restores []string `json:"restores,omitempty"`
-	Version  string   `json:"version,omitempty"`
+	// ClockAheadMS is how far its clock is ahead of that of the database; negative if it is behind.
+	ClockAheadMS int64  `json:"clockAheadMs,omitempty"`
+	Version      string `json:"version,omitempty"`
 }

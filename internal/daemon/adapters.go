@@ -116,7 +116,7 @@ func (d status) Collect(ctx context.Context, req admin.CollectRequest) (admin.Co
 // newKeeper creates the garbage collector of the data directory.
 func (s *System) newKeeper() *upkeep.Keeper {
 	return upkeep.New(upkeep.Config{
-		Dir: string(s.dir), Layers: s.layers, LayerBytes: s.cfg.LayerBytes, Named: s.templates.Named, Task: s.db.Task, Workspaces: s.workspaces, Snapshots: s.snapshots, Images: s.images, Logger: s.log,
+		Dir: string(s.dir), Layers: s.layers, LayerBytes: s.cfg.LayerBytes, Named: s.templates.Named, Task: s.db.Task, Workspaces: s.workspaces, Snapshots: s.snapshots, Images: s.images, RowsNow: s.db.Now, Logger: s.log,
 		Packages: s.packages, Repositories: s.repositories, Connected: s.connected.Kept, Busy: func() bool { return s.tasks.Running() > 0 },
 		Orphans: func(ctx context.Context) (out []upkeep.Orphan, err error) {
 			all, err := s.sandboxes.Recoverer.Orphans(ctx)

@@ -29,7 +29,7 @@ func (s *System) openSealed() error {
 	if err != nil {
 		return err
 	}
-	s.sealed = sealed.Open(sealed.Config{Store: s.workspaces, Layers: s.layers, Rows: s.db, Artefacts: a, Named: s.named, Owner: s.owner.Owner.ID, Logger: s.log})
+	s.sealed = sealed.Open(sealed.Config{Store: s.workspaces, Layers: s.layers, Rows: s.db, Artefacts: a, Named: s.named, Owner: s.owner.Owner.ID, Now: s.db.Now, Logger: s.log})
 	s.onClose(s.sealed.Close)
 	return nil
 }

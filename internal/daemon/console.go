@@ -30,7 +30,7 @@ func (s *System) reachAt(url string) *address {
 	a := &address{url: url}
 	scheme, domain, err := preview.Address(s.cfg.Front.Domain, url)
 	if a.why = err; err == nil {
-		a.previews = preview.New(preview.Config{Scheme: scheme, Domain: domain, Tokens: s.guards.tokens})
+		a.previews = preview.New(preview.Config{Scheme: scheme, Domain: domain, Tokens: s.guards.tokens, Now: s.db.Now})
 	}
 	s.address.Store(a)
 	return a
@@ -54,7 +54,7 @@ func (s *System) newSignIns(on net.Listener, tls bool) *signin.Sessions {
 	}
 	auth := s.guards.authenticator
 	return signin.New(signin.Config{
-		Rows: s.db, Verify: auth.Authenticate, Principal: auth.AuthenticateKey, PublicURL: s.cfg.Front.PublicURL, Loopback: loopback, Fail: httpapi.Fail,
+		Rows: s.db, Now: s.db.Now, Verify: auth.Authenticate, Principal: auth.AuthenticateKey, PublicURL: s.cfg.Front.PublicURL, Loopback: loopback, Fail: httpapi.Fail,
 		OpenID: s.guards.openID, People: s.guards.keys,
 	})
 }
@@ -65,7 +65,7 @@ func (s *System) newOpenID(ctx context.Context) (*openid.Provider, error) {
 	if o.Issuer == "" {
 		return nil, nil
 	}
-	cfg := openid.Config{Issuer: o.Issuer, ClientID: o.ClientID, PublicURL: s.cfg.Front.PublicURL, Scopes: o.Scopes, Domains: o.Domains, Claim: o.Claim, Transport: s.transport}
+	cfg := openid.Config{Now: s.db.Now, Issuer: o.Issuer, ClientID: o.ClientID, PublicURL: s.cfg.Front.PublicURL, Scopes: o.Scopes, Domains: o.Domains, Claim: o.Claim, Transport: s.transport}
 	for _, text := range o.Rules {
 		rule, err := openid.ParseRule(text)
 		if err == nil {

@@ -39,22 +39,22 @@ func (s *System) openEgress(ctx context.Context) (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.recorder = audit.NewRecorder(audit.Config{Store: s.db, Events: s.events, Count: s.telemetry.Egress, Logger: s.log})
+	s.recorder = audit.NewRecorder(audit.Config{Store: s.db, Now: s.db.Now, Events: s.events, Count: s.telemetry.Egress, Logger: s.log})
 	s.onClose(s.recorder.Close)
 	if err := proc.NoCoreDumps(); err != nil { // values of secrets are in memory
 		return nil, err
 	}
-	s.secrets = secret.New(secret.Config{Rows: s.db, Getenv: s.cfg.Getenv, Count: s.telemetry.Secret, Logger: s.log, Changed: func(ctx context.Context, account, name string) {
+	s.secrets = secret.New(secret.Config{Rows: s.db, Now: s.db.Now, Getenv: s.cfg.Getenv, Count: s.telemetry.Secret, Logger: s.log, Changed: func(ctx context.Context, account, name string) {
 		s.outgoing.SecretChanged(ctx, account, name)
 		s.sandboxes.Policies.SecretChanged(ctx, account, name)
 	}})
 	s.onClose(s.secrets.Close)
-	s.asks = audit.NewAsks(audit.AsksConfig{Record: s.recorder.Record, Remember: func(ctx context.Context, id api.SandboxID, rule api.EgressRule) error {
+	s.asks = audit.NewAsks(audit.AsksConfig{Now: s.db.Now, Record: s.recorder.Record, Remember: func(ctx context.Context, id api.SandboxID, rule api.EgressRule) error {
 		_, err := s.sandboxes.Policies.AddEgressRules(ctx, id, []api.EgressRule{rule})
 		return err
 	}})
 	s.onClose(func(context.Context) error { s.asks.Close(); return nil })
-	cfg := gateway.Config{Dialer: dialer, Authority: authorities, Recorder: s.recorder, Asker: s.asks, Roots: roots, Logger: s.log, Broker: server.NewBroker(s.secrets, dialer, roots, s.log)}
+	cfg := gateway.Config{Now: s.db.Now, Dialer: dialer, Authority: authorities, Recorder: s.recorder, Asker: s.asks, Roots: roots, Logger: s.log, Broker: server.NewBroker(s.secrets, dialer, roots, s.db.Now, s.log)}
 	if n := s.cfg.Egress.CacheBytes; n > 0 {
 		if s.packages, err = registrycache.New(registrycache.Config{Dir: s.dir.Path("packages"), MaxBytes: n, Space: s.space.In(s.dir.Path("packages")), Logger: s.log}); err != nil {
 			return nil, err

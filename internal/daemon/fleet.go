@@ -209,6 +209,7 @@ func (s *System) capacity(isolations []string) api.NodeCapacity {
 	out := api.NodeCapacity{
 		MemoryBudget: g.MemoryBudget, MemoryPromised: g.Memory, CPUs: runtime.NumCPU(), Load: load(), Sandboxes: g.Sandboxes, Waiting: g.Waiting, Full: g.Full,
 		DiskFull: s.space.Short(0) != "", Tasks: s.tasks.Running(), Isolations: isolations, Version: version.Describe().Version,
+		ClockAheadMS: time.Now().Round(0).Sub(s.db.Now().Round(0)).Milliseconds(), // Round removes the monotonic readings
 	}
 	if slices.ContainsFunc(s.backends, func(b sandbox.Backend) bool {
 		return b.Name() == s.cfg.Usual.Isolation && b.Capabilities().Remote
@@ -261,7 +262,7 @@ const (
 // nodeServer creates the server of the listener for other nodes, which serves doors.
 func (s *System) nodeServer(doors map[forward.Door]http.Handler) service.Server {
 	requests := quota.NewRequests(s.cfg.Front.Bounds.WithDefaults().Conns)
-	h := forward.Receiver{Doors: doors, From: func(r *http.Request) (api.NodeID, error) {
+	h := forward.Receiver{Doors: doors, Now: s.db.Now, From: func(r *http.Request) (api.NodeID, error) {
 		id, ok := peer.NodeOf(r.TLS)
 		if !ok {
 			return "", api.Errorf(api.KindUnauthenticated, "the connection has no certificate of a node")

@@ -89,7 +89,7 @@ func (s *System) awaitCopy(ctx context.Context, n store.Node, alive []store.Owne
 	tick := time.NewTicker(fleet.Lease / 20)
 	defer tick.Stop()
 	for was := n.BeatAt; n.Silence <= fleet.Lease; {
-		if n.Owner != run.ID || n.BeatAt.After(was) {
+		if n.Owner != run.ID || !n.BeatAt.Equal(was) {
 			return api.Errorf(api.KindConflict, "data directory %s is a copy of that of node %s, which a daemon on host %s uses (%s)", s.dir, n.Name, run.Host, filepath.Dir(run.LockPath)).
 				WithHint("start this daemon with an empty --data-dir and the same store.key-file: it becomes a node of its own. To move the node, stop the other daemon first")
 		}

@@ -120,7 +120,7 @@ func (s *System) openStore(ctx context.Context) (err error) {
 		return err
 	}
 	s.onClose(s.owner.Close)
-	log := event.Config{Store: s.db}
+	log := event.Config{Store: s.db, Now: s.db.Now}
 	if s.cfg.Store.URL != "" {
 		log.Poll, log.Others = pollEvents, s.hasOthers
 	}
@@ -223,7 +223,7 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 	}
 	s.onClose(func(context.Context) error { s.layers.Close(); return nil })
 	s.workspaces, err = workspace.Open(ctx, workspace.Config{
-		Dir: s.dir.Path("workspaces"), Layers: s.layers, Space: s.space.In(s.dir.Path("workspaces")), Rows: s.db, Owner: s.owner.Owner.ID, Elsewhere: s.elsewhere, Logger: s.log,
+		Dir: s.dir.Path("workspaces"), Layers: s.layers, Space: s.space.In(s.dir.Path("workspaces")), Rows: s.db, Owner: s.owner.Owner.ID, Elsewhere: s.elsewhere, Now: s.db.Now, Logger: s.log,
 		Released: func(id api.WorkspaceID) {
 			if s.shared != nil {
 				s.shared.Released(id)
@@ -246,7 +246,7 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 	}
 	saved := snapshot.Config{
 		Dir: s.dir.Path("snapshots"), Layers: s.layers, Space: s.space.In(s.dir.Path("snapshots")), Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log,
-		Elsewhere: s.elsewhere, ArchiveAll: s.cfg.SnapshotArchive, FetchedBytes: s.cfg.FetchedBytes,
+		Elsewhere: s.elsewhere, ArchiveAll: s.cfg.SnapshotArchive, FetchedBytes: s.cfg.FetchedBytes, Now: s.db.Now,
 	}
 	if s.archive != nil {
 		if saved.Artefacts, err = artefact.New(artefact.Config{Blobs: s.archive.Blobs, Key: s.artefactKey}); err != nil {
@@ -257,7 +257,7 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 		return err
 	}
 	s.onClose(func(context.Context) error { return s.snapshots.Close() })
-	s.volumes, err = volume.Open(ctx, volume.Config{Dir: s.dir.Path("volumes"), Rows: s.db, CheckSpace: s.space.In(s.dir.Path("volumes")).CheckOf, Logger: s.log})
+	s.volumes, err = volume.Open(ctx, volume.Config{Dir: s.dir.Path("volumes"), Rows: s.db, Now: s.db.Now, CheckSpace: s.space.In(s.dir.Path("volumes")).CheckOf, Logger: s.log})
 	return err
 }
 
@@ -294,7 +294,7 @@ func (s *System) openSandboxes(ctx context.Context) error {
 		Egress: s.outgoing, Workspaces: s.openSpaces(),
 		Owner: s.owner.Owner.ID, Backends: s.backends, Templates: s.templates, ImageUser: s.templates.ImageUser, ImageIsolation: s.templates.ImageIsolation,
 		Isolation: s.cfg.Usual.Isolation,
-		Rows:      s.db, Log: s.facts(), Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
+		Rows:      s.db, Log: s.facts(), Snapshots: s.snapshots, Now: s.db.Now, Logger: s.log, Pool: max(s.cfg.Pool, 0),
 		Uptime: machine.Uptime(), Build: build(), Admission: func(string) sandbox.Admission { return gate }, Watcher: s.telemetry,
 		CommandsChanged: func(id api.SandboxID) {
 			s.events.Changed(api.Stream{Kind: api.StreamCommands, ID: string(id)})
@@ -421,7 +421,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.taskSandboxes = sandboxes.New(sandboxes.Config{Creator: s.guards.quota, Forker: s.guards.quota, Guests: s.sandboxes.Guests, Lifecycle: s.sandboxes.Sandboxes, Stiller: s.sandboxes.Saver, Policies: s.sandboxes.Policies, Planner: s.guards.quota, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task, Sandboxes: s.worked, Logger: s.log})
+	s.taskSandboxes = sandboxes.New(sandboxes.Config{Creator: s.guards.quota, Forker: s.guards.quota, Guests: s.sandboxes.Guests, Lifecycle: s.sandboxes.Sandboxes, Stiller: s.sandboxes.Saver, Policies: s.sandboxes.Policies, Planner: s.guards.quota, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task, Sandboxes: s.worked, Now: s.db.Now, Logger: s.log})
 	s.sessions = sessions.Open(s.workspaces, s.sandboxes.Sandboxes, s.sandboxes.Saver, s.log)
 	s.onClose(s.sessions.Sandboxes.Close)
 	book, err := s.lessons()
@@ -433,7 +433,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.documents = document.New(document.Config{Rows: s.db, Room: s.takeSpace, Cache: s.repositories, Source: s.forges.Source})
+	s.documents = document.New(document.Config{Rows: s.db, Now: s.db.Now, Room: s.takeSpace, Cache: s.repositories, Source: s.forges.Source})
 	claims := task.Claims{Tasks: s.db, Key: s.repositoryKey, Session: s.sessionKey}
 	owners := workstream.New(workstream.Config{
 		Sources: []workstream.Source{plan.Claims{Rows: s.db}, claims}, Others: s.hasOthers, Poll: pollEvents,
@@ -448,23 +448,23 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		onTasks, onSessions, onPlans = tasksElsewhere{others}, sessionsElsewhere{others}, plansElsewhere{others}
 	}
 	s.tasks = task.New(task.Config{
-		Store: s.db, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.taskSandboxes, Check: s.guards.quota.Check,
+		Store: s.db, Now: s.db.Now, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.taskSandboxes, Check: s.guards.quota.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/"), Provided: s.provided, Needs: s.needs, Toolchains: s.host.Toolchains}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
-		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
+		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID, Now: s.db.Now}), Events: s.events.Read, Appended: s.facts().Appended,
 		Room: s.takeSpace,
 		Dir:  s.dir.Tasks(), Owner: s.owner.Owner.ID, Bring: s.bring, Elsewhere: onTasks, Logger: s.log, Lessons: book, Documents: s.documents,
 		Workstreams: owners, Claims: claims, Gate: s.savedGate, Isolation: s.isolationOf,
 	})
 	s.onClose(s.tasks.Close)
-	s.sessions.Begin(session.Config{Rows: s.db, Engine: s.tasks, Room: s.takeSpace, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Elsewhere: onSessions})
+	s.sessions.Begin(session.Config{Rows: s.db, Now: s.db.Now, Engine: s.tasks, Room: s.takeSpace, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Elsewhere: onSessions})
 	s.onClose(s.sessions.Close)
 	s.plans = plan.New(plan.Config{
-		Rows: s.db, Tasks: s.tasks, Workstreams: owners, Git: s.repositories, Source: s.forges.Source, Model: s.models.Open, Titles: s.titles, Log: s.facts(), Owner: s.owner.Owner.ID, Archive: s.commits(), Elsewhere: onPlans, Logger: s.log,
+		Rows: s.db, Now: s.db.Now, Tasks: s.tasks, Workstreams: owners, Git: s.repositories, Source: s.forges.Source, Model: s.models.Open, Titles: s.titles, Log: s.facts(), Owner: s.owner.Owner.ID, Archive: s.commits(), Elsewhere: onPlans, Logger: s.log,
 		Reviews: s.forges, FollowEvery: s.cfg.FollowEvery,
 	})
 	s.onClose(s.plans.Close)
 	s.hooks = hook.New(hook.Config{
-		Rows: s.db, Repositories: s.connected, Secrets: s.secrets, Engine: s.tasks, Task: s.db.Task, Log: s.facts(), Locate: s.forges.Location, Address: s.publicURL, Logger: s.log,
+		Rows: s.db, Now: s.db.Now, Repositories: s.connected, Secrets: s.secrets, Engine: s.tasks, Task: s.db.Task, Log: s.facts(), Locate: s.forges.Location, Address: s.publicURL, Logger: s.log,
 		Follows: s.followsTask(),
 		Forge:   func(ctx context.Context, remote string) (hook.Forge, error) { return s.forges.Repository(ctx, remote) },
 	})
@@ -538,7 +538,7 @@ func (s *System) titles(ctx context.Context, account, repository, ref string) (m
 
 // lessons opens what tasks learned. An embedding model that is configured must be usable.
 func (s *System) lessons() (*lesson.Book, error) {
-	cfg := lesson.Config{Rows: s.db, Similarity: s.cfg.Similarity, Logger: s.log}
+	cfg := lesson.Config{Rows: s.db, Now: s.db.Now, Similarity: s.cfg.Similarity, Logger: s.log}
 	if s.cfg.Embedding != "" {
 		e, err := s.models.Embedder(s.cfg.Embedding)
 		if err != nil {
@@ -557,7 +557,7 @@ func (s *System) openRepositories() (task.Repositories, error) {
 	}
 	s.forges = d
 	s.repositories, err = cache.Open(cache.Config{Dir: s.dir.Path("repositories"), Space: s.space.In(s.dir.Path("repositories")), Logger: s.log})
-	s.connected = connected.New(connected.Config{Cache: s.repositories, Source: d.SourceOf, Rights: d.Rights, CheckIsolation: s.sandboxes.Backends.Known, Policies: d, Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log})
+	s.connected = connected.New(connected.Config{Cache: s.repositories, Source: d.SourceOf, Rights: d.Rights, CheckIsolation: s.sandboxes.Backends.Known, Policies: d, Rows: s.db, Owner: s.owner.Owner.ID, Now: s.db.Now, Logger: s.log})
 	if err != nil {
 		s.log.Info("tasks on repositories are disabled", "reason", err)
 		return nil, nil
@@ -565,5 +565,5 @@ func (s *System) openRepositories() (task.Repositories, error) {
 	prepare := setup.New(setup.Config{Sandboxes: s.taskSandboxes, Toolchain: s.tools().Toolchain, Logger: s.log})
 	s.onClose(func(context.Context) error { prepare.Close(); return nil })
 	agents := external.New(external.Config{Setup: prepare, Layers: s.taskSandboxes, Secret: s.secrets.Lookup})
-	return repo.New(repo.Config{Git: s.repositories, Sandboxes: s.taskSandboxes, Deliverer: d, Setup: prepare, Runtimes: agents, Candidates: s.cfg.Candidates, Sessions: s.sessions.Sandboxes, Archive: s.files(), Kept: s.taskSandboxes, Contents: s.tools().Contents, Logger: s.log}), nil
+	return repo.New(repo.Config{Git: s.repositories, Sandboxes: s.taskSandboxes, Deliverer: d, Setup: prepare, Runtimes: agents, Candidates: s.cfg.Candidates, Sessions: s.sessions.Sandboxes, Archive: s.files(), Kept: s.taskSandboxes, Contents: s.tools().Contents, Now: s.db.Now, Logger: s.log}), nil
 }

@@ -12,7 +12,7 @@ import (
 func (s *System) newSchedule() *prebuild.Schedule {
 	return prebuild.New(prebuild.Config{
 		Repositories: s.connected, Prepare: s.prepareRepository, Busy: s.preparing, Leaving: func() bool { return s.service.Leaving() != nil }, Lead: s.leader("schedule"),
-		Owner: s.owner.Owner.ID, Logger: s.log,
+		Owner: s.owner.Owner.ID, Now: s.db.Now, Logger: s.log,
 	})
 }
 

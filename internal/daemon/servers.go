@@ -91,7 +91,7 @@ func (s *System) openGuards(ctx context.Context) (err error) {
 		}
 		g.tokens = token.New(secret)
 	}
-	g.keys = key.New(key.Config{Rows: s.db, CheckEgress: s.sandboxes.Policies.CheckEgress, CheckIsolation: s.sandboxes.Backends.Known})
+	g.keys = key.New(key.Config{Rows: s.db, Now: s.db.Now, CheckEgress: s.sandboxes.Policies.CheckEgress, CheckIsolation: s.sandboxes.Backends.Known})
 	g.rates = quota.NewRates(s.cfg.Rates)
 	m := s.sandboxes
 	among := api.OwnerID("")
@@ -107,7 +107,7 @@ func (s *System) openGuards(ctx context.Context) (err error) {
 	g.plane = access.NewDataPlane(m.Sandboxes, m.Guests, g.rates, s.space.CheckOf)
 	g.keyAdmin = access.NewKeyAdmin(g.keys)
 	g.egress = access.NewEgress(access.EgressConfig{Sandboxes: g.sandboxes, Policies: m.Policies, Decisions: adapter.Decisions{Rows: s.db, Recorder: s.recorder}, Asks: s.asks})
-	g.once = once.New(once.Config{Rows: s.db, Logger: s.log})
+	g.once = once.New(once.Config{Rows: s.db, Now: s.db.Now, Logger: s.log})
 	g.provisions = provision.New(provision.Config{Sandboxes: g.sandboxes})
 	s.onClose(g.provisions.Close)
 	if g.buildFiles, err = templatebuild.OpenFiles(templatebuild.FilesConfig{Dir: s.dir.Path("builds"), CheckSpace: s.space.CheckOf}); err != nil {
@@ -171,7 +171,7 @@ func (s *System) oauthServer(ctx context.Context) (*oauth.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return oauth.New(oauth.Config{URL: s.cfg.Front.PublicURL, Secret: secret, Verify: s.guards.authenticator.Authenticate, Roots: roots, Dial: dial})
+	return oauth.New(oauth.Config{URL: s.cfg.Front.PublicURL, Secret: secret, Verify: s.guards.authenticator.Authenticate, Roots: roots, Dial: dial, Now: s.db.Now})
 }
 
 // publicHosts returns what connects to public hosts by the rules of egress, and the authorities that they may have.
@@ -193,7 +193,7 @@ func (s *System) openWebhooks(context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.webhooks = webhook.New(webhook.Config{Rows: s.db, Dial: dial, Roots: roots, Encode: e2b.EncodeEvent, Lead: s.leader("webhooks"), Logger: s.log})
+	s.webhooks = webhook.New(webhook.Config{Rows: s.db, Now: s.db.Now, Dial: dial, Roots: roots, Encode: e2b.EncodeEvent, Lead: s.leader("webhooks"), Logger: s.log})
 	s.onClose(s.webhooks.Close)
 	return nil
 }
@@ -210,8 +210,15 @@ func (s *System) mcpServer(v1 http.Handler, challenge string) (http.Handler, ser
 func (s *System) planeServer(at *address) http.Handler {
 	g := s.guards
 	return s.telemetry.HTTP("envd", envd.New(envd.Config{
-		Sandboxes: g.plane, Tokens: g.tokens, Previews: at.previews, Forward: s.forwarder, Logger: s.log, Grace: s.cfg.Front.Bounds.WithDefaults().Grace,
+		Sandboxes: g.plane, Tokens: g.tokens, Previews: at.previews, Forward: s.forwarder, Now: s.db.Now, Logger: s.log, Grace: s.cfg.Front.Bounds.WithDefaults().Grace,
 	}))
+}
+
+// openFront opens the TCP listener. A node whose address is taken does not join the fleet.
+func (s *System) openFront(ctx context.Context) (err error) {
+	s.on, err = front.Open(ctx, s.cfg.Front)
+	s.onClose(func(context.Context) error { s.on.Close(); return nil })
+	return err
 }
 
 // clientServers are those that every TCP listener has first: the data plane, health checks, and the HTTP API.

@@ -132,6 +132,8 @@ type System struct {
 
 	guards  guards
 	service *service.Service
+	// on is the TCP listener.
+	on front.Listeners
 	// address is that of the TCP listener. It is set before anything is served, and again when a daemon without one opens one.
 	address atomic.Pointer[address]
 
@@ -151,7 +153,7 @@ func Open(ctx context.Context, cfg Config) (s *System, err error) {
 		}
 	}()
 	for _, open := range []func(context.Context) error{
-		s.openDir, s.openTelemetry, s.openStore, s.openWebhooks, s.openStorage, s.openSandboxes, s.openGuards, s.openTasks, s.openServers, s.recover, s.openFleet, s.openTakeover, s.openService,
+		s.openDir, s.openTelemetry, s.openStore, s.openWebhooks, s.openStorage, s.openSandboxes, s.openGuards, s.openTasks, s.openServers, s.openFront, s.recover, s.openFleet, s.openTakeover, s.openService,
 	} {
 		if err := open(ctx); err != nil {
 			return s, err
@@ -232,7 +234,7 @@ func (s *System) recover(ctx context.Context) error {
 
 // openService starts the daemon's life: from now on rows are removed, and guests booted ahead.
 func (s *System) openService(context.Context) error {
-	k := upkeep.NewPruner(upkeep.PrunerConfig{Prune: s.prune, Bounds: s.cfg.Keep, Logger: s.log})
+	k := upkeep.NewPruner(upkeep.PrunerConfig{Prune: s.prune, Bounds: s.cfg.Keep, Now: s.db.Now, Logger: s.log})
 	s.onClose(k.Close)
 	s.onClose(upkeep.NewTrimmer(s.keeper, s.layerAdded, 0).Close)
 	stop := func() {
@@ -278,8 +280,8 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
-	on, err := front.Open(ctx, s.cfg.Front, s.guards.keys)
-	if err != nil {
+	on := s.on
+	if err := on.Announce(ctx, s.cfg.Front, s.guards.keys); err != nil {
 		ln.Close()
 		return err
 	}
@@ -323,7 +325,7 @@ func (s *System) front(servers []front.Server, sessions front.Sessions, tls bool
 	b := s.cfg.Front.Bounds.WithDefaults()
 	return &front.Front{
 		Servers: servers, Authenticate: s.guards.authenticator.Authenticate, Sessions: sessions, Rest: b.Rest, Requests: quota.NewRequests(b.Conns),
-		Origins: s.cfg.Front.Origins, TLS: tls,
+		Origins: s.cfg.Front.Origins, TLS: tls, Now: s.db.Now,
 	}
 }
 

@@ -51,6 +51,9 @@ type Store interface {
 	// Exclusive calls do while no other process with the same rows is in Exclusive with this name; one that lost its connection
 	// to them is not. It holds a connection while do runs.
 	Exclusive(ctx context.Context, name string, do func() error) error
+	// Now is the time by the clock that all processes with the same rows have in common, up to what the network takes: that of the database server, or that of this
+	// machine for a file. What is stored and compared with what another process stores is by this clock.
+	Now() time.Time
 
 	// Close waits for running calls and releases the store. Later calls fail with
 	// KindUnavailable.

@@ -1569,6 +1569,7 @@ export interface Models {
 }
 
 export interface NodeCapacity {
+  clockAheadMs?: number;
   cpus?: number;
   diskFull?: boolean;
   full?: boolean;

@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -36,4 +38,30 @@ func TestCopiedDirectory(t *testing.T) {
 	}
 	node.Stop()
 	world.Open(t, copied)
+}
+
+// TestAddressTaken: a daemon whose address is taken does not join: other nodes see nothing of it.
+func TestAddressTaken(t *testing.T) {
+	tier.AnyUser(t)
+	t.Parallel()
+	b := newBase(t)
+	node := b.open(t, 1)[0]
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	world.OK(t, err)
+	defer taken.Close()
+	dir, log := b.dir(t), filepath.Join(t.TempDir(), "log")
+	out, err := os.Create(log)
+	world.OK(t, err)
+	defer out.Close()
+	late := exec.CommandContext(t.Context(), "/proc/self/exe", "daemon", "run", "--data-dir", dir, "--idle", "never", "--pool", "0")
+	late.Args[0], late.Stdout, late.Stderr = "hortus", out, out
+	late.Env = append(os.Environ(), "HORTUS_STORE_URL="+b.store.URL, "HORTUS_FLEET_NAME=late", "HORTUS_FLEET_LISTEN=127.0.0.1:0", "HORTUS_DAEMON_SERVE=true", "HORTUS_LISTEN="+taken.Addr().String())
+	ended := late.Run()
+	text := world.Must(os.ReadFile(log))(t)
+	if ended == nil || !strings.Contains(string(text), "address already in use") {
+		t.Errorf("a daemon whose address is taken: %v\n%s", ended, text)
+	}
+	if f := world.Must(node.Client.FleetNodes(t.Context()))(t); len(f.Nodes) != 1 {
+		t.Errorf("the nodes are %+v", f.Nodes)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/daemon"
@@ -19,7 +20,18 @@ import (
 )
 
 // TestMain lets the test binary be everything that hortus is.
-func TestMain(m *testing.M) { world.Main(m) }
+func TestMain(m *testing.M) {
+	if ahead := os.Getenv(skewVariable); ahead != "" && filepath.Base(os.Args[0]) == "hortus" {
+		d, err := time.ParseDuration(ahead)
+		if err == nil {
+			err = skew(d)
+		}
+		if err != nil {
+			panic(err)
+		}
+	}
+	world.Main(m)
+}
 
 // nodes are daemons that share a database, with the names a, b and so on.
 type nodes []*world.World

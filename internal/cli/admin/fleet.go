@@ -63,6 +63,9 @@ func (fleetListCmd) Run(ctx app.Context, a *app.App, c *client.Client) error {
 	return nil
 }
 
+// maxClockAhead is how far the clock of a node may be from that of the database without a warning.
+const maxClockAhead = 5 * time.Second
+
 // showNodes prints a table of nodes. The one that answered has a star.
 func showNodes(a *app.App, f admin.Fleet) error {
 	w := a.Table()
@@ -92,6 +95,14 @@ func showNodes(a *app.App, f admin.Fleet) error {
 		if n.Unreached != "" {
 			a.Note("%s cannot be reached from here, at %s: %s", human.Sanitize(n.Name), human.Sanitize(n.Address), human.Sanitize(n.Unreached))
 			a.Note("  next: start its daemon if that has ended; otherwise correct fleet.address (HORTUS_FLEET_ADDRESS) of %s, the name that it has here, or the firewall", human.Sanitize(n.Name))
+		}
+		if ahead := time.Duration(n.Capacity.ClockAheadMS) * time.Millisecond; ahead.Abs() > maxClockAhead && !n.Gone {
+			where := "ahead of"
+			if ahead < 0 {
+				where = "behind"
+			}
+			a.Note("the clock of %s is %s %s that of the database", human.Sanitize(n.Name), human.Duration(ahead.Abs()), where)
+			a.Note("  next: set the one that is wrong, for example with NTP. What nodes store goes by the database's clock; certificates of other servers, and the clock in sandboxes, by the node's own")
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,9 +23,9 @@ func TestShowNodes(t *testing.T) {
 	a := &app.App{Flags: &app.Flags{}, Env: app.Env{Stdout: &out, Stderr: &err}}
 	const gib = 1 << 30
 	f := admin.Fleet{Initialized: true, Self: "na", Nodes: []admin.FleetNode{
-		{ID: "na", Name: "a", Address: "a:7071", State: api.NodeReady, Capacity: api.NodeCapacity{MemoryPromised: gib, MemoryBudget: 8 * gib}},
+		{ID: "na", Name: "a", Address: "a:7071", State: api.NodeReady, Capacity: api.NodeCapacity{MemoryPromised: gib, MemoryBudget: 8 * gib, ClockAheadMS: 5000}},
 		{ID: "nb", Name: "b", Address: "b:7071", State: api.NodeReady, Unreached: "no such host", Capacity: api.NodeCapacity{MemoryPromised: gib}},
-		{ID: "nd", Name: "d", Address: "d:7071", State: api.NodeReady, Capacity: api.NodeCapacity{DiskFull: true}},
+		{ID: "nd", Name: "d", Address: "d:7071", State: api.NodeReady, Capacity: api.NodeCapacity{DiskFull: true, ClockAheadMS: -3_600_000}},
 		{ID: "nc", Name: "c", State: api.NodeDraining, Gone: true, Capacity: api.NodeCapacity{Sandboxes: 3}},
 	}}
 	if err := showNodes(a, f); err != nil {
@@ -35,10 +36,13 @@ func TestShowNodes(t *testing.T) {
 			t.Errorf("no line %s in\n%s", line, &out)
 		}
 	}
-	for _, line := range []string{`^b cannot be reached from here, at b:7071: no such host$`, `HORTUS_FLEET_ADDRESS`} {
+	for _, line := range []string{`^b cannot be reached from here, at b:7071: no such host$`, `HORTUS_FLEET_ADDRESS`, `^the clock of d is 1h0m0s behind that of the database$`} {
 		if !regexp.MustCompile("(?m)" + line).Match(err.Bytes()) {
 			t.Errorf("no line %s in\n%s", line, &err)
 		}
+	}
+	if strings.Contains(err.String(), "the clock of a") {
+		t.Errorf("a clock that is right is named:\n%s", &err)
 	}
 }
 

@@ -17,7 +17,7 @@ func (f *Fleet) Init(ctx context.Context) (admin.Fleet, error) {
 	_, err := f.cfg.Rows.SharedValue(ctx, authorityName)
 	if api.KindOf(err) == api.KindNotFound {
 		var authority []byte
-		if authority, err = peer.NewAuthority(time.Now()); err == nil {
+		if authority, err = peer.NewAuthority(f.cfg.Rows.Now()); err == nil {
 			_, err = f.cfg.Rows.ShareValue(ctx, authorityName, authority)
 		}
 	}

@@ -20,6 +20,8 @@ import (
 type Rows interface {
 	store.Nodes
 	store.SharedValues
+	// Now is the clock of the database.
+	Now() time.Time
 	Task(ctx context.Context, id api.TaskID) (api.Task, error)
 	Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error)
 	FindWorkspaceOf(ctx context.Context, account, prefix string) (api.WorkspaceID, error)
@@ -129,7 +131,7 @@ func Join(ctx context.Context, cfg Config) (*Fleet, error) {
 		return nil, err
 	}
 	f := &Fleet{cfg: cfg, placer: placement.New(nil), begun: begun, owners: map[api.OwnerID]api.NodeID{}}
-	f.identity = peer.New(peer.Config{Node: cfg.Node, Authority: f.authority, Known: f.Known})
+	f.identity = peer.New(peer.Config{Node: cfg.Node, Authority: f.authority, Known: f.Known, Now: cfg.Rows.Now})
 	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	f.moves.ctx = ctx
 	f.renewing.Go(func() { f.renew(ctx) })

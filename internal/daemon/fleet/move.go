@@ -27,8 +27,10 @@ const (
 	moveAgain     = 30 * time.Second
 	moveAgainMost = 10 * time.Minute
 	// resumeWithin is how long a sandbox that was moved is asked to continue: longer than a node that died meanwhile takes to be replaced.
+	// resumeLate is how long it is asked again, once, if the daemon stops meanwhile: its new node finds out by itself.
 	resumeWithin = time.Minute
 	resumeAgain  = 500 * time.Millisecond
+	resumeLate   = 3 * time.Second
 )
 
 // moves are what becomes of the sandboxes of this node since it drains.
@@ -407,18 +409,24 @@ func (f *Fleet) moveOne(ctx context.Context, s api.Sandbox) {
 
 // resume has a sandbox continue on the node that it was moved to, or on the one that replaces that.
 func (f *Fleet) resume(ctx context.Context, id api.SandboxID) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeWithin)
+	timed, cancel := context.WithTimeout(ctx, resumeWithin)
 	defer cancel()
 	for {
-		err := f.cfg.Resume(ctx, id)
-		if kind := api.KindOf(err); kind != api.KindUnavailable || api.AsError(err).Gone {
+		err := f.cfg.Resume(timed, id)
+		if kind := api.KindOf(err); timed.Err() == nil && (kind != api.KindUnavailable || api.AsError(err).Gone) || err == nil {
 			return err
 		}
 		select {
 		case <-time.After(resumeAgain):
-		case <-ctx.Done():
+			continue
+		case <-timed.Done():
+		}
+		if ctx.Err() == nil {
 			return err
 		}
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeLate)
+		defer cancel()
+		return f.cfg.Resume(late, id)
 	}
 }
 

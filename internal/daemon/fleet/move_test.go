@@ -361,6 +361,21 @@ func TestEvacuate(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	p.at(t, id, p.a.run, api.SandboxPaused, true)
+
+	// A node that does not resume what it got does not keep the daemon from stopping: it resumes that when it can.
+	p = openPair(t)
+	p.report(t, able)
+	id = p.sandbox(t, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	p.resume = func(int) error {
+		stop()
+		return api.Errorf(api.KindUnavailable, "no capacity")
+	}
+	began := time.Now()
+	if n, err := p.a.Evacuate(ctx); n != 1 || err != nil || p.resumed != 2 || time.Since(began) > patience.Of(30*time.Second) {
+		t.Errorf("%d, %v; asked %d times in %s", n, err, p.resumed, time.Since(began))
+	}
+	p.at(t, id, p.b.run, api.SandboxPaused, true)
 }
 
 // TestArrive: a node resumes what was on its way to it when the other one ended, and nothing else.

@@ -19,11 +19,12 @@ import (
 
 // collection is one run of Collect.
 type collection struct {
-	k      *Keeper
-	dry    bool
-	cutoff time.Time // zero if only the budget of layers counts
-	out    admin.Collected
-	links  links // of files in what was taken
+	k   *Keeper
+	dry bool
+	// cutoff is the newest time of a file that is old, and ended that of a row. cutoff is zero if only the budget of layers counts.
+	cutoff, ended time.Time
+	out           admin.Collected
+	links         links // of files in what was taken
 }
 
 // Collect removes what nothing refers to and lists it. A thing that could not be
@@ -38,7 +39,7 @@ func (k *Keeper) Collect(ctx context.Context, req admin.CollectRequest) (admin.C
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	c := &collection{k: k, dry: req.DryRun, cutoff: k.cfg.Now().Add(-age)}
+	c := &collection{k: k, dry: req.DryRun, cutoff: k.cfg.Now().Add(-age), ended: k.cfg.RowsNow().Add(-age)}
 	c.out = admin.Collected{DryRun: req.DryRun, Items: []admin.CollectedItem{}}
 	for _, part := range []func(context.Context) error{c.sandboxes, c.tasks, c.workspaces, c.snapshots, c.repositories, c.packages, c.images, c.layers, c.files} {
 		if err := part(ctx); err != nil {
@@ -141,7 +142,7 @@ func (c *collection) tasks(ctx context.Context) error {
 
 // longDone reports whether a task ended before the cutoff.
 func (c *collection) longDone(t api.Task) bool {
-	return t.State == api.TaskDone && !t.EndedAt.IsZero() && !t.EndedAt.After(c.cutoff)
+	return t.State == api.TaskDone && !t.EndedAt.IsZero() && !t.EndedAt.After(c.ended)
 }
 
 // files takes old logs and old copies of the database.
@@ -195,7 +196,7 @@ func (c *collection) snapshots(ctx context.Context) error {
 			return err
 		case r.State.Final():
 			why = "left by a snapshot that is " + string(r.State)
-		case r.State == api.SnapshotReady && r.Name == "" && !r.Paused && !r.CreatedAt.After(c.cutoff):
+		case r.State == api.SnapshotReady && r.Name == "" && !r.Paused && !r.CreatedAt.After(c.ended):
 			why = "not used by any template or paused sandbox, created " + r.CreatedAt.Format(time.DateOnly)
 		default:
 			continue
@@ -258,7 +259,7 @@ func (c *collection) outlived(ctx context.Context, w api.Workspace) (string, err
 		return "", nil // a session removes its own
 	}
 	if w.Task == "" {
-		if w.CreatedAt.After(c.cutoff) {
+		if w.CreatedAt.After(c.ended) {
 			return "", nil
 		}
 		return "without a task, created " + w.CreatedAt.Format(time.DateOnly), nil

@@ -31,7 +31,7 @@ type Orphan struct {
 	Path    string // its directory; it need not be there
 }
 
-// Config is what a keeper needs. All fields but Workspaces, Snapshots, Images, Packages, Repositories, Now and Logger must be
+// Config is what a keeper needs. All fields but Workspaces, Snapshots, Images, Packages, Repositories, Now, RowsNow and Logger must be
 // set.
 type Config struct {
 	// Dir is the data directory, which the caller owns. Its layout is
@@ -65,8 +65,9 @@ type Config struct {
 	// a sandbox that lives.
 	Orphans func(ctx context.Context) ([]Orphan, error)
 	Reclaim func(ctx context.Context, o Orphan) error
-	Now     func() time.Time
-	Logger  *slog.Logger
+	// Now is the clock of files, RowsNow that of rows; nil means time.Now.
+	Now, RowsNow func() time.Time
+	Logger       *slog.Logger
 }
 
 // Keeper looks after one data directory. Its methods may be called from several
@@ -81,6 +82,9 @@ type Keeper struct {
 func New(cfg Config) *Keeper {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.RowsNow == nil {
+		cfg.RowsNow = cfg.Now
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Keeper{cfg: cfg, sizes: map[layer.Digest]int64{}}

@@ -59,7 +59,7 @@ func TestTakenBeforeTheGuest(t *testing.T) {
 	dialer := dial.New(dial.Config{})
 	s := New(Config{
 		Secrets: c, Authority: ca,
-		Gateway: gateway.New(gateway.Config{Dialer: dialer, Authority: ca, Recorder: noRecords{}, Broker: NewBroker(c, dialer, nil, nil)}),
+		Gateway: gateway.New(gateway.Config{Dialer: dialer, Authority: ca, Recorder: noRecords{}, Broker: NewBroker(c, dialer, nil, nil, nil)}),
 	})
 	asked := 0
 	link := mute{opened: func() {

@@ -38,9 +38,9 @@ type Secrets interface {
 
 // NewBroker returns a broker for a gateway. It reaches the servers of OAuth tokens as sandboxes reach servers: anyone who sets
 // a secret names them, so private addresses are refused.
-func NewBroker(s Secrets, d *dial.Dialer, roots *x509.CertPool, logger *slog.Logger) *broker.Broker {
+func NewBroker(s Secrets, d *dial.Dialer, roots *x509.CertPool, now func() time.Time, logger *slog.Logger) *broker.Broker {
 	return broker.New(broker.Config{
-		Value: s.Value, Reserve: s.Reserve, HeaderValue: s.HeaderValue,
+		Now: now, Value: s.Value, Reserve: s.Reserve, HeaderValue: s.HeaderValue,
 		Record: func(u secrets.Use) { s.Record(context.Background(), u) },
 		Git:    broker.Git{Check: githttp.Check, Send: githttp.Send, Refused: refusedByGit},
 		Dial: func(ctx context.Context, _, address string) (net.Conn, error) {

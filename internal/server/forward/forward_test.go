@@ -138,6 +138,7 @@ func open(t *testing.T, n int) *fleet {
 			t.Fatal(err)
 		}
 		nd.peers = &httptest.Server{Listener: tls.NewListener(ln, identity.Server()), Config: &http.Server{Handler: forward.Receiver{
+			Now: time.Now,
 			From: func(r *http.Request) (api.NodeID, error) {
 				id, ok := peer.NodeOf(r.TLS)
 				if !ok {
@@ -298,7 +299,7 @@ func TestReceiver(t *testing.T) {
 		"an end in a key":   {from, "v1", text(`{"role":"user","expiresAt":"x"}`), 400},
 		"an end that is up": {from, "v1", text(`{"role":"user","expiresAt":"2020-01-01T00:00:00Z"}`), 499},
 	} {
-		h := forward.Receiver{From: tt.from, Doors: map[forward.Door]http.Handler{forward.DoorV1: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := forward.Receiver{Now: time.Now, From: tt.from, Doors: map[forward.Door]http.Handler{forward.DoorV1: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !forward.Arrived(r.Context()) {
 				t.Error("it did not arrive")
 			}
@@ -320,7 +321,7 @@ func TestReceiver(t *testing.T) {
 func FuzzReceiver(f *testing.F) {
 	f.Add("v1", base64.StdEncoding.EncodeToString([]byte(`{"role":"user","account":"a","expiresAt":"2040-01-01T00:00:00Z","ceilings":{"sandboxes":1}}`)), "https", "1.2.3.4:5")
 	f.Fuzz(func(t *testing.T, door, who, scheme, client string) {
-		h := forward.Receiver{From: func(*http.Request) (api.NodeID, error) { return "n", nil }, Doors: map[forward.Door]http.Handler{forward.DoorV1: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		h := forward.Receiver{Now: time.Now, From: func(*http.Request) (api.NodeID, error) { return "n", nil }, Doors: map[forward.Door]http.Handler{forward.DoorV1: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if p := api.PrincipalOf(r.Context()); who == "" != (p.Role == "") {
 				t.Errorf("%q is %+v", who, p)
 			}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"hortus.dev/api"
 )
@@ -16,6 +17,8 @@ type Receiver struct {
 	From func(r *http.Request) (api.NodeID, error)
 	// Doors are the servers of this node.
 	Doors map[Door]http.Handler
+	// Now is the clock by which keys expire.
+	Now func() time.Time
 }
 
 // arrival is a request that another node passed on.
@@ -58,7 +61,7 @@ func (d Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !p.ExpiresAt.IsZero() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, p.ExpiresAt, api.Errorf(api.KindUnauthenticated, "API key %s has expired", p.Key))
+		ctx, cancel = context.WithTimeoutCause(ctx, p.ExpiresAt.Sub(d.Now()), api.Errorf(api.KindUnauthenticated, "API key %s has expired", p.Key))
 		defer cancel()
 	}
 	r = r.WithContext(ctx)

@@ -94,6 +94,8 @@ type Front struct {
 	// as "https://app.example.org". A page needs an API key all the same: no answer allows
 	// cookies.
 	Origins []string
+	// Now is the clock by which keys expire; nil means time.Now.
+	Now func() time.Time
 }
 
 // ServeHTTP implements http.Handler.
@@ -234,8 +236,12 @@ func (f *Front) serveKeyed(w http.ResponseWriter, r *http.Request, d Server, ses
 	}
 	ctx := api.WithPrincipal(r.Context(), p)
 	if !p.ExpiresAt.IsZero() {
+		now := time.Now
+		if f.Now != nil {
+			now = f.Now
+		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, p.ExpiresAt, api.Errorf(api.KindUnauthenticated, "API key %s has expired", p.Key))
+		ctx, cancel = context.WithTimeoutCause(ctx, p.ExpiresAt.Sub(now()), api.Errorf(api.KindUnauthenticated, "API key %s has expired", p.Key))
 		defer cancel()
 	}
 	d.Handler.ServeHTTP(w, r.WithContext(ctx))
@@ -543,7 +549,7 @@ type Keys interface {
 	First(ctx context.Context, req api.CreateKey) (api.CreatedKey, bool, error)
 }
 
-// Listeners are the open listeners of a daemon.
+// Listeners are the open listeners of a daemon. They are served, or closed with Close.
 type Listeners struct {
 	// Listener is the TCP listener, and URL its address. Redirect is the second listener, with
 	// RedirectServer; nil if there is none.
@@ -554,9 +560,33 @@ type Listeners struct {
 	RedirectServer *http.Server
 }
 
-// Open creates the TCP listener and, if configured, the first key. It returns no Listener if none
-// is configured.
-func Open(ctx context.Context, cfg Config, keys Keys) (out Listeners, err error) {
+// Close closes those that are open. Servers that serve them end.
+func (l Listeners) Close() {
+	if l.Listener != nil {
+		l.Listener.Close()
+	}
+	if l.Redirect != nil {
+		l.Redirect.Close()
+	}
+}
+
+// Announce creates the first key, if that is configured, and calls cfg.Announce. Without a Listener it does nothing.
+func (l Listeners) Announce(ctx context.Context, cfg Config, keys Keys) (err error) {
+	if l.Listener == nil {
+		return nil
+	}
+	var first api.CreatedKey
+	if cfg.FirstKey {
+		first, _, err = keys.First(ctx, api.CreateKey{Name: "first", Account: firstAccount, Role: api.RoleAdmin})
+	}
+	if err == nil && cfg.Announce != nil {
+		cfg.Announce(l.URL, first)
+	}
+	return err
+}
+
+// Open creates the TCP listener. It returns no Listener if none is configured.
+func Open(ctx context.Context, cfg Config) (out Listeners, err error) {
 	for _, origin := range cfg.Origins {
 		if err := CheckOrigin(origin); err != nil {
 			return out, err
@@ -574,21 +604,11 @@ func Open(ctx context.Context, cfg Config, keys Keys) (out Listeners, err error)
 		return out, err
 	}
 	redirect, err := listen(ctx, cfg.Redirect, cfg)
-	var first api.CreatedKey
-	if err == nil && cfg.FirstKey {
-		first, _, err = keys.First(ctx, api.CreateKey{Name: "first", Account: firstAccount, Role: api.RoleAdmin})
-	}
 	if err != nil {
 		tcp.Close()
-		if redirect != nil {
-			redirect.Close()
-		}
 		return out, err
 	}
 	out = Listeners{URL: urlOf(tcp, source), TLS: source != nil}
-	if cfg.Announce != nil {
-		cfg.Announce(out.URL, first)
-	}
 	b := cfg.Bounds.WithDefaults()
 	limits := strict.Limits{Total: b.Conns, PerAddress: b.PerAddress, Shared: netip.Addr.IsLoopback}
 	if source == nil {

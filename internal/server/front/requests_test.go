@@ -37,7 +37,7 @@ func (keysByName) Verify(_ context.Context, presented string) (api.Key, error) {
 func TestStreamsOfOneAccount(t *testing.T) {
 	const connections = 256
 	bounds := Bounds{Conns: connections}.WithDefaults()
-	on, err := Open(t.Context(), Config{Listen: "127.0.0.1:0", Bounds: bounds}, nil)
+	on, err := Open(t.Context(), Config{Listen: "127.0.0.1:0", Bounds: bounds})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func selfSigned(t *testing.T) (cfg certificate.Config, roots *x509.CertPool) {
 // serveTLS serves a handler the way a daemon does.
 func serveTLS(t *testing.T, cfg Config, h http.Handler) Listeners {
 	t.Helper()
-	on, err := Open(t.Context(), cfg, nil)
+	on, err := Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

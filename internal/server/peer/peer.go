@@ -39,8 +39,10 @@ func NewAuthority(now time.Time) ([]byte, error) {
 		return nil, err
 	}
 	form := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: "hortus fleet"}, NotBefore: now.Add(-skew), NotAfter: now.Add(authorityLife),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: "hortus fleet"},
+		NotBefore: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), // a clock that was ahead may be set back
+		NotAfter:  now.Add(authorityLife),
+		IsCA:      true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
 	if err != nil {
@@ -112,7 +114,7 @@ type Identity struct {
 	mu        sync.Mutex
 	authority *authority
 	own       *tls.Certificate
-	renew     time.Time // when own is replaced
+	issued    time.Time // when own was made
 }
 
 // New makes the identity of a node. It reads nothing yet.
@@ -129,10 +131,10 @@ const readTimeout = 5 * time.Second
 // material returns the authority and this node's certificate.
 func (i *Identity) material(ctx context.Context) (*authority, *tls.Certificate, error) {
 	i.mu.Lock()
-	a, own, renew := i.authority, i.own, i.renew
+	a, own, issued := i.authority, i.own, i.issued
 	i.mu.Unlock()
 	now := i.cfg.Now()
-	if own != nil && now.Before(renew) {
+	if own != nil && now.Before(issued.Add(life/2)) && now.After(issued.Add(-skew/2)) { // the clock may have been set
 		return a, own, nil
 	}
 	if a == nil {
@@ -152,7 +154,7 @@ func (i *Identity) material(ctx context.Context) (*authority, *tls.Certificate, 
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.authority, i.own, i.renew = a, own, now.Add(life/2)
+	i.authority, i.own, i.issued = a, own, now
 	return a, own, nil
 }
 

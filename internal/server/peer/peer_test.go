@@ -185,6 +185,22 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
+// TestClockIsSetBack: the clock of nodes was hours ahead when they and their fleet began, and is set back.
+func TestClockIsSetBack(t *testing.T) {
+	a, b, ahead := api.NewNodeID(), api.NewNodeID(), 25*time.Hour
+	now := func() time.Time { return time.Now().Add(ahead) }
+	authority, err := peer.NewAuthority(now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, other := node(a, authority, now, b), node(b, authority, now, a)
+	for ; ahead >= 0; ahead -= 25 * time.Hour {
+		if met, atServer, atClient := meet(t, other.Server(), client(t, one, b)); met != a || atServer != nil || atClient != nil {
+			t.Errorf("%s ahead: %s, %v, %v", ahead, met, atServer, atClient)
+		}
+	}
+}
+
 // TestNoAuthority: without one nobody is answered, and the node looks again.
 func TestNoAuthority(t *testing.T) {
 	a, b := api.NewNodeID(), api.NewNodeID()

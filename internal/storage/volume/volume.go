@@ -43,13 +43,14 @@ type Rows interface {
 	RemoveVolume(ctx context.Context, id api.VolumeID) error
 }
 
-// Config is what a Store needs. All fields but Logger are required.
+// Config is what a Store needs. All fields but Now and Logger are required.
 type Config struct {
 	// Dir is made with mode 0700 if it is missing.
 	Dir  string
 	Rows Rows
 	// CheckSpace refuses a write of so many bytes that the disk or the account has no space for.
 	CheckSpace func(ctx context.Context, account, what string, bytes int64) error
+	Now        func() time.Time // nil means time.Now
 	Logger     *slog.Logger
 }
 
@@ -77,6 +78,9 @@ const aside = "aside"
 // Open opens a store, and removes what a crash left.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	s := &Store{cfg: cfg, uses: map[api.VolumeID]*use{}}
 	err := os.MkdirAll(cfg.Dir, 0o700)
 	if err == nil {
@@ -129,7 +133,7 @@ func (s *Store) reconcile(ctx context.Context) error {
 
 // Create makes an empty volume.
 func (s *Store) Create(ctx context.Context, account, name string) (api.Volume, error) {
-	v := api.Volume{ID: api.NewVolumeID(), Account: account, Name: name, CreatedAt: time.Now().UTC().Truncate(time.Microsecond)}
+	v := api.Volume{ID: api.NewVolumeID(), Account: account, Name: name, CreatedAt: s.cfg.Now().UTC().Truncate(time.Microsecond)}
 	if !api.ValidVolumeName(name) {
 		return v, api.Errorf(api.KindInvalid, `%.80q is not a valid name for a volume: it has 1 to %d letters, digits, "-" and "_"`, name, api.MaxVolumeName)
 	}

@@ -23,6 +23,8 @@ type DB struct {
 	reserve *reserve // nil without SQLite.Reserve
 	// file is the path of a file, and id the identity of a database on a server.
 	file, id string
+	// clock is that of a server; nil for a file, whose clock is that of this machine.
+	clock *clock
 	// sealer encrypts secret values of rows.
 	sealer *sealer
 

@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 	"database/sql"
+	"math"
 	"time"
 
 	"hortus.dev/api"
@@ -10,8 +11,9 @@ import (
 )
 
 const (
-	// silentNodes are those that have not renewed their leases for $2 microseconds.
-	silentNodes = `SELECT id FROM node WHERE now_micros() - beat_at > $2`
+	// silentNodes are those that have not renewed their leases for $2 microseconds at the time $3. One that renewed its lease after that did so before the clock of the
+	// database was set back.
+	silentNodes = `SELECT id FROM node WHERE abs($3 - beat_at) > $2`
 	// endSilentSQL ends their current runs, but for the heir ($1).
 	endSilentSQL = `
 		UPDATE owner SET ended_at = now_micros()
@@ -56,7 +58,8 @@ func (db *DB) InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Du
 			return err
 		}
 		var lives bool
-		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM owner WHERE id = $1 AND ended_at IS NULL)`, string(heir)).Scan(&lives); err != nil {
+		sent, now := time.Now(), int64(0)
+		if err := tx.QueryRowContext(ctx, db.dialect.adapt(`SELECT EXISTS (SELECT 1 FROM owner WHERE id = $1 AND ended_at IS NULL), now_micros()`), string(heir)).Scan(&lives, &now); err != nil {
 			return wrapError(ctx, err, "read owner %s", heir)
 		}
 		if !lives {
@@ -66,11 +69,17 @@ func (db *DB) InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Du
 			all = nil // of a transaction that was lost
 			return nil
 		}
+		silence := lease.Microseconds()
+		if db.clock != nil {
+			if db.clock.seen(now, sent); !db.clock.steady(lease) {
+				silence = math.MaxInt64 // the clock was set: all nodes seem silent until they renew their leases
+			}
+		}
 		for _, s := range []struct {
 			query string
 			args  []any
 		}{
-			{endSilentSQL, []any{string(heir), lease.Microseconds()}}, {endEarlierSQL, []any{string(heir)}}, {inheritSQL, []any{string(heir), lease.Microseconds()}},
+			{endSilentSQL, []any{string(heir), silence, now}}, {endEarlierSQL, []any{string(heir)}}, {inheritSQL, []any{string(heir), silence, now}},
 			{followSQL, []any{string(heir)}}, {followSQL, []any{string(heir)}},
 		} {
 			if _, err := tx.ExecContext(ctx, db.dialect.adapt(s.query), s.args...); err != nil {
@@ -91,7 +100,7 @@ func (db *DB) Lead(ctx context.Context, what string, owner api.OwnerID, lease ti
 		return db.write.ExecContext(ctx, db.dialect.adapt(`
 			INSERT INTO leader (name, owner, until) VALUES ($1, $2, now_micros() + $3)
 			ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
-			WHERE leader.owner = excluded.owner OR leader.until < now_micros()`), what, string(owner), lease.Microseconds())
+			WHERE leader.owner = excluded.owner OR leader.until NOT BETWEEN now_micros() AND excluded.until + $3`), what, string(owner), lease.Microseconds())
 	})
 	if err != nil {
 		return false, insertError(ctx, err, "leader", what, "owner "+string(owner))

@@ -17,7 +17,7 @@ const selectNodeSQL = `
 func scanNode(r scanner) (n store.Node, err error) {
 	var silence int64
 	err = scanRow(r, "node", &n.Capacity, &n.ID, &n.Name, &n.Owner, &n.Address, &n.State, instant{&n.BeatAt}, &silence)
-	n.Silence = max(time.Duration(silence)*time.Microsecond, 0)
+	n.Silence = (time.Duration(silence) * time.Microsecond).Abs() // it renewed its lease before the clock of the database was set back
 	return n, err
 }
 
@@ -65,10 +65,11 @@ func (db *DB) BeatNode(ctx context.Context, id api.NodeID, owner api.OwnerID, c 
 	if err != nil {
 		return "", err
 	}
+	sent, micros := time.Now(), int64(0)
 	err = db.lease.QueryRowContext(ctx, db.dialect.adapt(`
 		UPDATE node SET beat_at = now_micros(), doc = $3
 		WHERE id = $1 AND owner = $2 AND EXISTS (SELECT 1 FROM owner WHERE id = $2 AND ended_at IS NULL)
-		RETURNING state`), string(id), string(owner), string(doc)).Scan(&state)
+		RETURNING state, now_micros()`), string(id), string(owner), string(doc)).Scan(&state, &micros)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		if _, err := db.Node(ctx, id); err != nil {
@@ -77,6 +78,9 @@ func (db *DB) BeatNode(ctx context.Context, id api.NodeID, owner api.OwnerID, c 
 		return "", api.Errorf(api.KindConflict, "node %s is of another run of its daemon, or this run was silent for too long and others continue its work", id)
 	case err != nil:
 		return "", wrapError(ctx, err, "renew the lease of node %s", id)
+	}
+	if db.clock != nil {
+		db.clock.seen(micros, sent)
 	}
 	return state, nil
 }

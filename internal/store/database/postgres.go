@@ -72,7 +72,7 @@ func openPostgres(ctx context.Context, cfg Postgres, steps []string) (_ *DB, err
 	connections.SetConnMaxLifetime(maxConnectionAge)
 	away := new(outage)
 	all := pool{connections, away}
-	db := &DB{dialect: postgresDialect(placeOf(conn)), write: all, read: all, lease: pool{leases, away}}
+	db := &DB{dialect: postgresDialect(placeOf(conn)), write: all, read: all, lease: pool{leases, away}, clock: &clock{start: time.Now()}}
 	defer func() {
 		if err != nil {
 			connections.Close()
@@ -93,6 +93,9 @@ func openPostgres(ctx context.Context, cfg Postgres, steps []string) (_ *DB, err
 		return nil, err
 	}
 	if err := db.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if err := db.readClock(ctx); err != nil {
 		return nil, err
 	}
 	if cfg.Ahead != "" {

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"slices"
 	"strings"
-	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
@@ -102,7 +101,7 @@ func (db *DB) Prune(ctx context.Context, keep store.Retention) (done store.Prune
 	if err := db.pruneJournal(ctx, journalOf("secret_use", "uses of secrets"), keep, &done.Uses); err != nil {
 		return done, err
 	}
-	return done, db.removeRows(ctx, "amounts that secrets used", &done.Spent, pruneSpentSQL, keep.Decisions, oldest(keep), dayKey(time.Now().AddDate(0, 0, -2)), journalBatch)
+	return done, db.removeRows(ctx, "amounts that secrets used", &done.Spent, pruneSpentSQL, keep.Decisions, oldest(keep), dayKey(db.Now().AddDate(0, 0, -2)), journalBatch)
 }
 
 // removal is a statement that removes rows, and their counter.

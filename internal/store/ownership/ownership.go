@@ -19,6 +19,8 @@ type Rows interface {
 	EndOwner(ctx context.Context, id api.OwnerID, at time.Time) error
 	// OwnersElsewhere lists the owners of other nodes, ended ones too.
 	OwnersElsewhere(ctx context.Context, node api.NodeID, lockPath string) ([]api.OwnerID, error)
+	// Now is the clock that processes with these rows have in common.
+	Now() time.Time
 }
 
 // Ownership is this process's own entry among the owners.
@@ -35,14 +37,14 @@ func Register(ctx context.Context, rows Rows, node api.NodeID, lockPath string) 
 	if err != nil {
 		host = "unknown"
 	}
-	o := store.Owner{ID: api.NewOwnerID(), Host: host, LockPath: lockPath, PID: os.Getpid(), StartedAt: time.Now().UTC(), Node: node}
+	o := store.Owner{ID: api.NewOwnerID(), Host: host, LockPath: lockPath, PID: os.Getpid(), StartedAt: rows.Now().UTC(), Node: node}
 	return &Ownership{Owner: o, rows: rows}, rows.InsertOwner(ctx, o)
 }
 
 // Close stops renewing the lease and removes this process from the owners.
 func (o *Ownership) Close(ctx context.Context) error {
 	o.lease.end()
-	return o.rows.EndOwner(ctx, o.Owner.ID, time.Now().UTC())
+	return o.rows.EndOwner(ctx, o.Owner.ID, o.rows.Now().UTC())
 }
 
 // Others are the owners besides this process.
@@ -79,7 +81,7 @@ func (o *Ownership) Others(ctx context.Context, lockIsFree func(path string) boo
 		case o.Owner.Node != "" && out.alive[other.ID]: // another node's: its lease says whether it has ended
 		case other.Host != o.Owner.Host, other.LockPath != o.Owner.LockPath && !lockIsFree(other.LockPath):
 			out.alive[other.ID] = true
-			if other.Host != o.Owner.Host && silent(other, time.Now()) {
+			if other.Host != o.Owner.Host && silent(other, o.rows.Now()) {
 				out.Silent = append(out.Silent, other)
 			} else {
 				out.Alive = append(out.Alive, other)
@@ -98,7 +100,7 @@ func (o *Others) Ended(id api.OwnerID) bool { return !o.alive[id] }
 // Forget removes the owners that have ended, once everything that they left is recovered.
 func (o *Others) Forget(ctx context.Context) error {
 	for _, id := range o.ended {
-		if err := o.rows.EndOwner(ctx, id, time.Now().UTC()); err != nil {
+		if err := o.rows.EndOwner(ctx, id, o.rows.Now().UTC()); err != nil {
 			return err
 		}
 	}
@@ -137,7 +139,7 @@ func (o *Ownership) keep(log *slog.Logger, lost func(error), ticks <-chan time.T
 				return
 			case <-ticks:
 			}
-			err := o.rows.BeatOwner(ctx, o.Owner.ID, time.Now().UTC())
+			err := o.rows.BeatOwner(ctx, o.Owner.ID, o.rows.Now().UTC())
 			switch kind := api.KindOf(err); {
 			case err == nil || ctx.Err() != nil:
 			case kind == api.KindConflict || kind == api.KindNotFound:

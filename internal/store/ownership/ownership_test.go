@@ -14,6 +14,7 @@ type owners map[api.OwnerID]store.Owner
 
 func (o owners) InsertOwner(_ context.Context, row store.Owner) error    { o[row.ID] = row; return nil }
 func (o owners) BeatOwner(context.Context, api.OwnerID, time.Time) error { return nil }
+func (o owners) Now() time.Time                                          { return time.Now() }
 func (o owners) EndOwner(_ context.Context, id api.OwnerID, _ time.Time) error {
 	delete(o, id)
 	return nil

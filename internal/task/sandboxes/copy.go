@@ -65,7 +65,7 @@ func (p *Provider) fork(ctx context.Context, task api.TaskID, of api.SandboxID, 
 	if err != nil {
 		return serviceSandbox{}, err
 	}
-	req := api.ForkSandbox{Count: 1, TTLMS: what.Sandbox.TTLMS, Labels: what.Sandbox.Labels, Secrets: usable(what.Sandbox, now, time.Now())}
+	req := api.ForkSandbox{Count: 1, TTLMS: what.Sandbox.TTLMS, Labels: what.Sandbox.Labels, Secrets: usable(what.Sandbox, now, p.cfg.Now())}
 	res, err := p.cfg.Forker.ForkFor(ctx, of, req, task)
 	if err == nil && (len(res.Children) != 1 || res.Children[0].Sandbox == nil) {
 		err = api.Errorf(api.KindInternal, "sandbox %s was not forked", of)
@@ -102,7 +102,7 @@ func (p *Provider) copyFiles(ctx context.Context, task api.TaskID, of api.Sandbo
 	var c Sandbox
 	now, err := p.cfg.Lifecycle.Get(ctx, of.ID)
 	if err == nil {
-		sandbox := inherit(what.Sandbox, now, time.Now())
+		sandbox := inherit(what.Sandbox, now, p.cfg.Now())
 		sandbox.Task = task
 		c, err = p.over(ctx, sandbox, ws, what.Access)
 	}

@@ -99,6 +99,7 @@ type Config struct {
 	Task    func(ctx context.Context, id api.TaskID) (api.Task, error)
 	// Sandboxes lists the sandboxes that worked in a workspace, the newest first, also those that have ended.
 	Sandboxes func(ctx context.Context, id api.WorkspaceID) ([]api.Sandbox, error)
+	Now       func() time.Time // nil means time.Now
 	Logger    *slog.Logger
 }
 
@@ -122,6 +123,9 @@ var (
 // New makes a Provider.
 func New(cfg Config) *Provider {
 	cfg.ForkTime = cmp.Or(cfg.ForkTime, DefaultForkTime)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Provider{cfg: cfg, sources: map[api.TaskID]*forkSource{}}
 }

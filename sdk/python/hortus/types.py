@@ -2105,6 +2105,7 @@ Models = TypedDict(
 NodeCapacity = TypedDict(
     "NodeCapacity",
     {
+        "clockAheadMs": 'NotRequired[int]',
         "cpus": 'NotRequired[int]',
         "diskFull": 'NotRequired[bool]',
         "full": 'NotRequired[bool]',
