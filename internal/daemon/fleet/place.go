@@ -67,13 +67,13 @@ func (f *Fleet) Locate(ctx context.Context, kind forward.Kind, id string, fresh 
 	return at, nil
 }
 
-// locateNode finds a node by its name or ID.
+// locateNode finds a node by its name or ID. The door of that node decides what the caller may do there.
 func (f *Fleet) locateNode(ctx context.Context, name string) (forward.Location, error) {
 	n, err := f.named(ctx, name)
 	if api.KindOf(err) == api.KindNotFound || err == nil && (n.ID == f.cfg.Node || gone(n)) {
 		return forward.Location{Here: true}, nil
 	}
-	return forward.Location{Node: nodeAt(n)}, err
+	return forward.Location{Node: nodeAt(n), Account: api.PrincipalOf(ctx).Account}, err
 }
 
 // locateVolume finds the node that has the files of a volume.
