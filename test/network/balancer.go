@@ -1,6 +1,8 @@
 package network
 
 import (
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -22,7 +24,7 @@ type Balancer struct {
 // NewBalancer starts a balancer without servers, which ends with the test.
 func NewBalancer(t testing.TB) *Balancer {
 	b := &Balancer{}
-	s := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+	s := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(b.server())
 		r.Out.Host = r.In.Host
 	}, ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }})
