@@ -20,6 +20,8 @@ type Volume struct {
 	Account   string    `json:"account,omitempty"`
 	Name      string    `json:"name"`
 	CreatedAt time.Time `json:"createdAt"`
+	// Node has the files; empty if there is no fleet.
+	Node NodeID `json:"-"`
 }
 
 // MaxVolumeName is the maximum length of the name of a volume.

@@ -82,6 +82,11 @@ func (s *System) newOpenID(ctx context.Context) (*openid.Provider, error) {
 			return s.secrets.KeyFor(ctx, o.Secret, "oidc", address)
 		}
 	}
+	var err error
+	if cfg.Key, err = s.sharedSecret(ctx, "oauth.key"); err != nil {
+		return nil, err
+	}
+	cfg.Use = s.used("sign-in")
 	return openid.New(cfg)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -26,6 +27,7 @@ import (
 	"hortus.dev/internal/server/front"
 	httpapi "hortus.dev/internal/server/http"
 	"hortus.dev/internal/server/peer"
+	"hortus.dev/internal/store"
 )
 
 // maxNodeName is the maximum length of the name of a node.
@@ -250,6 +252,16 @@ func (s *System) sharedSecret(ctx context.Context, name string) ([]byte, error) 
 		return secret, nil
 	}
 	return s.db.ShareValue(ctx, name, secret)
+}
+
+// used returns what notes that something was used that works once, at whichever node; see oauth.Config and openid.Config.
+func (s *System) used(what string) func(ctx context.Context, id string, ends time.Time) (bool, error) {
+	return func(ctx context.Context, id string, ends time.Time) (bool, error) {
+		// Keys of requests have no spaces.
+		row := store.Once{Key: what + " " + id, Request: []byte(what), CreatedAt: time.Now().UTC(), ExpiresAt: ends.UTC()}
+		_, first, err := s.db.BeginOnce(ctx, row, math.MaxInt32)
+		return first, err
+	}
 }
 
 const (

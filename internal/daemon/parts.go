@@ -257,7 +257,7 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 		return err
 	}
 	s.onClose(func(context.Context) error { return s.snapshots.Close() })
-	s.volumes, err = volume.Open(ctx, volume.Config{Dir: s.dir.Path("volumes"), Rows: s.db, Now: s.db.Now, CheckSpace: s.space.In(s.dir.Path("volumes")).CheckOf, Logger: s.log})
+	s.volumes, err = volume.Open(ctx, volume.Config{Dir: s.dir.Path("volumes"), Rows: s.db, Node: s.node, Now: s.db.Now, CheckSpace: s.space.In(s.dir.Path("volumes")).CheckOf, Logger: s.log})
 	return err
 }
 

@@ -171,7 +171,7 @@ func (s *System) oauthServer(ctx context.Context) (*oauth.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return oauth.New(oauth.Config{URL: s.cfg.Front.PublicURL, Secret: secret, Verify: s.guards.authenticator.Authenticate, Roots: roots, Dial: dial, Now: s.db.Now})
+	return oauth.New(oauth.Config{URL: s.cfg.Front.PublicURL, Secret: secret, Use: s.used("code of a client"), Verify: s.guards.authenticator.Authenticate, Roots: roots, Dial: dial, Now: s.db.Now})
 }
 
 // publicHosts returns what connects to public hosts by the rules of egress, and the authorities that they may have.

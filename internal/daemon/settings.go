@@ -25,7 +25,7 @@ import (
 var flagKeys = map[string]string{
 	"data-dir": "data-dir", "idle": "daemon.idle", "pool": "daemon.pool", "log-level": "log-level",
 	"listen": "serve.listen", "insecure-listen": "serve.insecure-listen", "tls-cert": "serve.tls-cert", "tls-key": "serve.tls-key",
-	"acme-names": "serve.acme-names", "redirect-listen": "serve.redirect-listen", "domain": "serve.domain",
+	"acme-names": "serve.acme-names", "redirect-listen": "serve.redirect-listen", "domain": "serve.domain", "public-url": "serve.public-url",
 	"store": "store.url",
 }
 

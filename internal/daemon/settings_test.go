@@ -41,6 +41,13 @@ func TestSettings(t *testing.T) {
 			}
 		})
 	}
+	public := "https://hortus.example.org"
+	if got, err := loadSettings(os.DevNull, map[string]*string{"public-url": &public}); err != nil || got.Front.PublicURL != public {
+		t.Errorf("--public-url: %q, %v", got.Front.PublicURL, err)
+	}
+	if _, err := loadSettings(os.DevNull, map[string]*string{"no-setting": &public}); api.KindOf(err) != api.KindInternal {
+		t.Errorf("a flag that is no setting: %v", err)
+	}
 	empty := ""
 	for text, want := range map[string]bool{"": false, "[gvisor]\ncopy-memory = true\n": true} {
 		path := filepath.Join(t.TempDir(), "config.toml")

@@ -261,6 +261,7 @@ type Volumes interface {
 	// VolumesOf lists those of one account, and ListVolumes all.
 	VolumesOf(ctx context.Context, account string) ([]api.Volume, error)
 	ListVolumes(ctx context.Context) ([]api.Volume, error)
+	SetVolumeNode(ctx context.Context, id api.VolumeID, node api.NodeID) error
 	// RemoveVolume removes a row. KindNotFound if there is none.
 	RemoveVolume(ctx context.Context, id api.VolumeID) error
 }

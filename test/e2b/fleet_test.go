@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"hortus.dev/test/network"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/postgrestest"
 	"hortus.dev/test/tier"
 )
 
-// TestFleet runs every feature with the newest SDK against each of three nodes, which share a database. The sandboxes that it makes are on any of
-// them.
+// TestFleet runs every feature with the newest SDK against each of three nodes, which share a database, and against a balancer that gives each
+// request to the next one. The sandboxes that it makes are on any of them.
 func TestFleet(t *testing.T) {
 	tier.Soak(t)
 	modules := installed(t)
@@ -23,7 +24,11 @@ func TestFleet(t *testing.T) {
 	if err != nil {
 		t.Skip("node is not installed")
 	}
-	for i, s := range serveFleet(t, "container") {
+	servers, b := serveFleet(t, "container"), network.NewBalancer(t)
+	for _, s := range servers {
+		b.Add(t, s.url)
+	}
+	for i, s := range append(servers, server{url: b.URL, key: servers[0].key}) {
 		results := map[string]int{}
 		for _, l := range features(t, node, modules, sdks[0].pkg, "container", s, *only) {
 			if results[l.Result]++; l.Result == "failed" {

@@ -15,6 +15,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/sandbox/admission"
+	"hortus.dev/internal/server/front"
 	"hortus.dev/test/postgrestest"
 	"hortus.dev/test/world"
 )
@@ -44,6 +45,8 @@ type base struct {
 	archive string
 	// sandboxes is how many a node holds; 0 for as many as fit.
 	sandboxes int
+	// url is where clients reach all nodes, through a balancer; empty for none.
+	url string
 }
 
 func newBase(t *testing.T) base {
@@ -87,7 +90,7 @@ func (b base) add(t *testing.T, all nodes) nodes {
 	t.Helper()
 	return append(all, world.Open(t, world.Config{GVisor: b.archive != "", Config: daemon.Config{
 		DataDir: b.dir(t), Store: b.store, Fleet: daemon.FleetConfig{Name: string(rune('a' + len(all))), Listen: "127.0.0.1:0"}, Usual: api.CreateSandbox{Isolation: "container"},
-		LayerArchive: b.archive, Room: admission.Config{MaxSandboxes: b.sandboxes},
+		LayerArchive: b.archive, Room: admission.Config{MaxSandboxes: b.sandboxes}, Front: front.Config{PublicURL: b.url},
 	}}))
 }
 

@@ -5,5 +5,7 @@
 //	err := w.In(2, cmd.Start)
 //	w.Cut(1, 2)
 //
+// A [Balancer] stands before servers and gives each request to the next one; it needs no rights.
+//
 // Namespaces, listeners and what they pass on end with the test. The package must not depend on what runs in a namespace.
 package network

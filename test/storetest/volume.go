@@ -16,6 +16,7 @@ func testVolumes(t *testing.T, s store.Store) {
 		return api.Volume{ID: api.NewVolumeID(), Account: account, Name: name, CreatedAt: began}
 	}
 	one, two, other := made("alice", "one"), made("alice", "two"), made("", "one")
+	two.Node = api.NewNodeID()
 	for _, v := range []api.Volume{one, two, other} {
 		must(t, s.InsertVolume(ctx, v, 2))
 	}
@@ -44,6 +45,11 @@ func testVolumes(t *testing.T, s store.Store) {
 		if diff := cmp.Diff(want, list); err != nil || diff != "" {
 			t.Error(account, err, diff)
 		}
+	}
+	one.Node = api.NewNodeID()
+	must(t, s.SetVolumeNode(ctx, one.ID, one.Node))
+	if have, err := s.Volume(ctx, one.ID); err != nil || have.Node != one.Node {
+		t.Errorf("%+v, %v", have, err)
 	}
 	must(t, s.RemoveVolume(ctx, one.ID))
 	wantKind(t, s.RemoveVolume(ctx, one.ID), api.KindNotFound)

@@ -30,6 +30,7 @@ type Rows interface {
 	SessionByKey(ctx context.Context, account, key string) (store.Session, error)
 	Plan(ctx context.Context, id api.PlanID) (store.Plan, error)
 	SandboxesOf(ctx context.Context, account string) ([]api.Sandbox, error)
+	Volume(ctx context.Context, id api.VolumeID) (api.Volume, error)
 	MoveSandbox(ctx context.Context, s api.Sandbox, to api.OwnerID) error
 }
 

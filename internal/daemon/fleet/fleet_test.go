@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -85,11 +86,13 @@ func TestLocate(t *testing.T) {
 	must(t, db.InsertPlan(ctx, store.Plan{ID: plan, Repository: "r", Account: "team", Owner: b.run, CreatedAt: now, Doc: []byte("{}")}, 9))
 	must(t, db.InsertWorkspace(ctx, api.Workspace{ID: workspace, Name: "files", Account: "team", Owner: b.run, State: api.WorkspaceIdle, CreatedAt: now}))
 	must(t, db.InsertSnapshot(ctx, api.Snapshot{ID: snapshot, Account: "team", Owner: b.run, State: api.SnapshotReady, CreatedAt: now}))
+	volume := api.NewVolumeID()
+	must(t, db.InsertVolume(ctx, api.Volume{ID: volume, Account: "team", Name: "v", Node: b.id, CreatedAt: now}, 9))
 	for _, tt := range []struct {
 		kind forward.Kind
 		id   string
 	}{
-		{forward.Sandbox, string(box)}, {forward.Sandbox, string(done)}, {forward.Task, string(task)}, {forward.Session, "talk"}, {forward.Plan, string(plan)},
+		{forward.Volume, string(volume)}, {forward.Sandbox, string(box)}, {forward.Sandbox, string(done)}, {forward.Task, string(task)}, {forward.Session, "talk"}, {forward.Plan, string(plan)},
 		{forward.Workspace, string(workspace)}, {forward.Snapshot, string(snapshot)},
 	} {
 		at, err := a.Locate(ctx, tt.kind, tt.id, false)
@@ -112,6 +115,35 @@ func TestLocate(t *testing.T) {
 		}
 	}
 
+	// A volume of a node that was removed, and one of before the fleet.
+	for node, silent := range map[api.NodeID]bool{api.NewNodeID(): true, "": false} {
+		id := api.NewVolumeID()
+		must(t, db.InsertVolume(ctx, api.Volume{ID: id, Account: "team", Name: "w" + string(node), Node: node, CreatedAt: now}, 9))
+		if at, err := a.Locate(ctx, forward.Volume, string(id), false); err != nil || at.Silent != silent || at.Here == silent || at.Account != "team" {
+			t.Errorf("a volume of node %q: %+v, %v", node, at, err)
+		}
+	}
+
+	// All nodes choose the same one to build for an account, one that is ready, and both build for some.
+	builds := func(account string) (here bool) {
+		t.Helper()
+		at, err := a.Locate(ctx, forward.Builds, account, true)
+		there, berr := b.Locate(ctx, forward.Builds, account, true)
+		if err != nil || berr != nil || at.Here == there.Here || at.Account != account || !at.Here && at.Node.ID != b.id {
+			t.Errorf("builds of %s: %+v, %+v, %v, %v", account, at, there, err, berr)
+		}
+		return at.Here
+	}
+	count := 0
+	for i := range 64 {
+		if builds(fmt.Sprint("account", i)) {
+			count++
+		}
+	}
+	if count < 10 || count > 54 {
+		t.Errorf("a builds for %d of 64 accounts", count)
+	}
+
 	// What is made from files is made where they are.
 	where := func(n forward.Need) string {
 		t.Helper()
@@ -131,6 +163,11 @@ func TestLocate(t *testing.T) {
 	} {
 		if got := where(n); got != "b" {
 			t.Errorf("%s: %q", what, got)
+		}
+	}
+	for want, n := range map[string]forward.Need{"a": {Kind: forward.Build}, "b": {Kind: forward.Build, Node: b.id}, "a ": {Kind: forward.Build, Node: "gone"}} {
+		if got := where(n); got != strings.TrimSpace(want) {
+			t.Errorf("a build with files of %q: %q", n.Node, got)
 		}
 	}
 	if got := where(forward.Need{Here: true}); got != "a" {

@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"slices"
 
 	"hortus.dev/api"
@@ -38,6 +40,10 @@ func (f *Fleet) Locate(ctx context.Context, kind forward.Kind, id string, fresh 
 		var p store.Plan
 		p, err = f.cfg.Rows.Plan(ctx, api.PlanID(id))
 		owner, at.Account, at.Ended = p.Owner, p.Account, p.Done
+	case forward.Volume:
+		return f.locateVolume(ctx, api.VolumeID(id))
+	case forward.Builds:
+		return f.locateBuilds(ctx, id)
 	case forward.Machine:
 		return f.locateNode(ctx, id)
 	}
@@ -61,13 +67,48 @@ func (f *Fleet) Locate(ctx context.Context, kind forward.Kind, id string, fresh 
 	return at, nil
 }
 
-// locateNode finds a node by its name or ID.
+// locateNode finds a node by its name or ID. The door of that node decides what the caller may do there.
 func (f *Fleet) locateNode(ctx context.Context, name string) (forward.Location, error) {
 	n, err := f.named(ctx, name)
 	if api.KindOf(err) == api.KindNotFound || err == nil && (n.ID == f.cfg.Node || gone(n)) {
 		return forward.Location{Here: true}, nil
 	}
-	return forward.Location{Node: nodeAt(n)}, err
+	return forward.Location{Node: nodeAt(n), Account: api.PrincipalOf(ctx).Account}, err
+}
+
+// locateVolume finds the node that has the files of a volume.
+func (f *Fleet) locateVolume(ctx context.Context, id api.VolumeID) (forward.Location, error) {
+	v, err := f.cfg.Rows.Volume(ctx, id)
+	if api.KindOf(err) == api.KindNotFound || err == nil && (v.Node == "" || v.Node == f.cfg.Node) {
+		return forward.Location{Here: true, Account: v.Account}, nil
+	}
+	if err != nil {
+		return forward.Location{}, err
+	}
+	n, err := f.byID(ctx, v.Node)
+	if api.KindOf(err) == api.KindNotFound {
+		n, err = removed, nil
+	}
+	return forward.Location{Node: nodeAt(n), Silent: gone(n), Account: v.Account}, err
+}
+
+// locateBuilds finds the node that builds what an account builds over several requests. All nodes choose the same one, and few accounts change
+// theirs when a node joins, drains or ends.
+func (f *Fleet) locateBuilds(ctx context.Context, account string) (forward.Location, error) {
+	nodes, err := f.all(ctx, false)
+	if err != nil {
+		return forward.Location{}, err
+	}
+	best, most := forward.Location{Here: true, Account: account}, [sha256.Size]byte{}
+	for _, n := range nodes {
+		if n.State != api.NodeReady || gone(n) {
+			continue
+		}
+		if score := sha256.Sum256([]byte(string(n.ID) + " " + account)); bytes.Compare(score[:], most[:]) > 0 {
+			most, best = score, forward.Location{Here: n.ID == f.cfg.Node, Node: nodeAt(n), Account: account}
+		}
+	}
+	return best, nil
 }
 
 func nodeAt(n store.Node) forward.Node {
@@ -76,6 +117,9 @@ func nodeAt(n store.Node) forward.Node {
 
 // gone reports whether a node cannot be reached.
 func gone(n store.Node) bool { return n.Silence > Lease || n.Address == "" }
+
+// removed is the node of what a node had that was removed.
+var removed = store.Node{Name: "that was removed"}
 
 // nodeOf returns the node that a run is of. What a node had that was removed is on a node without an address.
 func (f *Fleet) nodeOf(ctx context.Context, owner api.OwnerID, fresh bool) (store.Node, error) {
@@ -95,7 +139,7 @@ func (f *Fleet) nodeOf(ctx context.Context, owner api.OwnerID, fresh bool) (stor
 	}
 	n, err := f.cfg.Rows.NodeOfOwner(ctx, owner)
 	if api.KindOf(err) == api.KindNotFound {
-		return store.Node{Name: "that was removed"}, nil
+		return removed, nil
 	}
 	if err != nil {
 		return n, err
@@ -127,7 +171,13 @@ const maxOwners = 10_000
 // Choose lists the nodes for a new thing, the best first, and counts it for that one; see forward.Config.
 func (f *Fleet) Choose(ctx context.Context, n forward.Need) ([]forward.Node, error) {
 	self := forward.Node{ID: f.cfg.Node, Name: f.cfg.Name, Address: f.cfg.Address}
-	if n.Here {
+	if n.Node != "" && n.Node != f.cfg.Node {
+		if at, err := f.locateNode(ctx, string(n.Node)); err != nil || !at.Here {
+			return []forward.Node{at.Node}, err
+		}
+		n.Here = true // it says that the files are not there
+	}
+	if n.Here || n.Kind == forward.Build {
 		return []forward.Node{self}, nil
 	}
 	if at, err := f.bound(ctx, n); err != nil || at != nil {

@@ -12,14 +12,19 @@ import (
 // Override sets the value of a setting to that of a command line flag. It must not be called
 // while other goroutines read the configuration.
 func (c *Config) Override(key, flag, text string) error {
+	found := false
 	for i := range c.values {
 		if c.values[i].Setting.Key != key {
 			continue
 		}
+		found = true
 		if e := c.values[i].Setting.Check(text); e != nil {
 			return api.Errorf(api.KindInvalid, "--%s: %s", flag, e.Message).WithHint("%s", e.Hint)
 		}
 		c.values[i].Text, c.values[i].Origin = text, Origin{Kind: FromFlag, Name: flag}
+	}
+	if !found {
+		return api.Errorf(api.KindInternal, "--%s sets %q, which is no setting", flag, key)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox/build"
+	"hortus.dev/internal/server/forward"
 )
 
 // Builds is what the server asks of builds of templates. Every call is made for the principal of its
@@ -36,13 +37,60 @@ type builds struct {
 	limits  api.Limits
 	egress  *api.EgressPolicy
 	tickets *tickets
+	forward *forward.Forwarder
 }
 
 func (d builds) register(to *router) {
-	to.handle("POST /v3/templates", d.request)
-	to.handle("GET /templates/{id}/files/{hash}", d.link)
-	to.handle("POST /v2/templates/{id}/builds/{build}", d.start)
-	to.handle("GET /templates/{id}/builds/{build}/status", d.status, "logsOffset", "limit", "level")
+	to.handle("POST /v3/templates", d.ofAccount(d.request))
+	to.handle("GET /templates/{id}/files/{hash}", d.ofAccount(d.link))
+	to.handle("POST /v2/templates/{id}/builds/{build}", d.named(d.start))
+	to.handle("GET /templates/{id}/builds/{build}/status", d.named(d.status), "logsOffset", "limit", "level")
+}
+
+// ofAccount has the node that builds for the account of a request serve it.
+func (d builds) ofAccount(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		about := forward.About{Door: forward.DoorE2B, Kind: forward.Builds, ID: api.PrincipalOf(r.Context()).Account}
+		if done, err := d.forward.Pass(w, r, about); done || err != nil {
+			return err
+		}
+		return h(w, r)
+	}
+}
+
+// global is the name by which all nodes of a fleet know a build or an upload of this one: with the ID of the node.
+func (d builds) global(name string) string {
+	if self := d.forward.Self(); self != "" {
+		name += "." + string(self)
+	}
+	return name
+}
+
+// ofNode has the node that a name is of serve a request. Without one it returns the node's own name of it.
+func (d builds) ofNode(w http.ResponseWriter, r *http.Request, name string) (local string, done bool, err error) {
+	local, node, found := strings.Cut(name, ".")
+	if found {
+		done, err = d.forward.Pass(w, r, forward.About{Door: forward.DoorE2B, Kind: forward.Machine, ID: node})
+	}
+	return local, done, err
+}
+
+// named serves a request about the build in its path.
+func (d builds) named(h func(w http.ResponseWriter, r *http.Request, build string) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		local, done, err := d.ofNode(w, r, r.PathValue("build"))
+		if done || err != nil {
+			return err
+		}
+		s, err := d.Status(r.Context(), local, 0, 0)
+		if err == nil && s.Name != r.PathValue("id") {
+			err = api.Errorf(api.KindNotFound, "build %.80q not found", r.PathValue("build"))
+		}
+		if err != nil {
+			return err
+		}
+		return h(w, r, local)
+	}
 }
 
 // request registers a build.
@@ -84,7 +132,7 @@ func (d builds) request(w http.ResponseWriter, r *http.Request) error {
 		Aliases    []string `json:"aliases"`
 		Tags       []string `json:"tags"`
 		Public     bool     `json:"public"`
-	}{name, id, []string{name}, []string{name}, in.Tags, false})
+	}{name, d.global(id), []string{name}, []string{name}, in.Tags, false})
 }
 
 // uploadPath is where files are uploaded. The last component is a ticket, which replaces the API key: clients
@@ -109,17 +157,21 @@ func (d builds) link(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusCreated, struct {
 		Present bool   `json:"present"`
 		URL     string `json:"url"`
-	}{has, scheme + "://" + r.Host + uploadPath + ticket})
+	}{has, scheme + "://" + r.Host + uploadPath + d.global(ticket)})
 }
 
 // upload stores files for who got the ticket.
 func (d builds) upload(w http.ResponseWriter, r *http.Request) error {
-	t, ok := d.tickets.find(strings.TrimPrefix(r.URL.Path, uploadPath))
+	name, done, err := d.ofNode(w, r, strings.TrimPrefix(r.URL.Path, uploadPath))
+	if done || err != nil {
+		return err
+	}
+	t, ok := d.tickets.find(name)
 	if !ok {
 		return api.Errorf(api.KindNotFound, "this upload is unknown or has expired")
 	}
 	ctx := api.WithPrincipal(r.Context(), t.principal)
-	_, err := d.files.Put(ctx, t.hash, http.MaxBytesReader(w, r.Body, build.MaxArchive))
+	_, err = d.files.Put(ctx, t.hash, http.MaxBytesReader(w, r.Body, build.MaxArchive))
 	if err == nil {
 		w.Header().Set("Content-Length", "0")
 		w.WriteHeader(http.StatusOK)
@@ -184,7 +236,7 @@ type buildStep struct {
 }
 
 // start starts a registered build.
-func (d builds) start(w http.ResponseWriter, r *http.Request) error {
+func (d builds) start(w http.ResponseWriter, r *http.Request, id string) error {
 	var in struct {
 		FromImage    string      `json:"fromImage"`
 		FromTemplate string      `json:"fromTemplate"`
@@ -195,9 +247,6 @@ func (d builds) start(w http.ResponseWriter, r *http.Request) error {
 		Force        bool        `json:"force"`
 	}
 	if err := decode(w, r, &in); err != nil {
-		return err
-	}
-	if _, err := d.named(r); err != nil {
 		return err
 	}
 	if in.Registry != nil {
@@ -233,7 +282,7 @@ func (d builds) start(w http.ResponseWriter, r *http.Request) error {
 		}
 		stage.Steps = append(stage.Steps, step)
 	}
-	if err := d.Start(r.Context(), r.PathValue("build"), req); err != nil {
+	if err := d.Start(r.Context(), id, req); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Length", "0")
@@ -283,15 +332,6 @@ func (s buildStep) step() (build.Step, error) {
 	return out, nil
 }
 
-// named returns a build by the template and the build in the path.
-func (d builds) named(r *http.Request) (build.Status, error) {
-	s, err := d.Status(r.Context(), r.PathValue("build"), 0, 0)
-	if err == nil && s.Name != r.PathValue("id") {
-		err = api.Errorf(api.KindNotFound, "build %.80q not found", r.PathValue("build"))
-	}
-	return s, err
-}
-
 // maxEntries bounds the entries of a log in one answer.
 const maxEntries = 100
 
@@ -310,7 +350,7 @@ type buildReason struct {
 }
 
 // status answers the state of a build and the next entries of its log.
-func (d builds) status(w http.ResponseWriter, r *http.Request) error {
+func (d builds) status(w http.ResponseWriter, r *http.Request, id string) error {
 	q := r.URL.Query()
 	offset := 0
 	if raw := q.Get("logsOffset"); raw != "" {
@@ -319,10 +359,7 @@ func (d builds) status(w http.ResponseWriter, r *http.Request) error {
 			return api.Errorf(api.KindInvalid, `parameter "logsOffset": %.40q is not a number`, raw)
 		}
 	}
-	if _, err := d.named(r); err != nil {
-		return err
-	}
-	s, err := d.Status(r.Context(), r.PathValue("build"), offset, maxEntries)
+	s, err := d.Status(r.Context(), id, offset, maxEntries)
 	if err != nil {
 		return err
 	}
@@ -333,7 +370,7 @@ func (d builds) status(w http.ResponseWriter, r *http.Request) error {
 		LogEntries []buildEntry `json:"logEntries"`
 		Logs       []string     `json:"logs"`
 		Reason     *buildReason `json:"reason,omitempty"`
-	}{s.Name, s.ID, s.State, []buildEntry{}, []string{}, nil}
+	}{s.Name, r.PathValue("build"), s.State, []buildEntry{}, []string{}, nil}
 	// Clients count the line with FROM, before all steps.
 	step := func(i int) string {
 		if i < 0 {

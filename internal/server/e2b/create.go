@@ -41,7 +41,7 @@ const (
 
 // placed has a node with capacity make a sandbox.
 func (d sandboxes) placed(to *router, h handler) handler {
-	need := func(body []byte) forward.Need {
+	return placed(d.forward, to, h, func(body []byte) forward.Need {
 		var in newSandbox
 		_ = json.Unmarshal(body, &in) // what cannot be read, the handler refuses
 		req, _ := d.request(in, true)
@@ -49,9 +49,13 @@ func (d sandboxes) placed(to *router, h handler) handler {
 			req.Template = ""
 		}
 		return forward.Need{Kind: forward.Sandbox, Template: req.Template, Memory: req.Limits.MemoryBytes}
-	}
+	})
+}
+
+// placed has a node make what a request needs.
+func placed(f *forward.Forwarder, to *router, h handler, need func(body []byte) forward.Need) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		return d.forward.Place(w, r, forward.DoorE2B, need, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		return f.Place(w, r, forward.DoorE2B, need, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := h(w, r); err != nil {
 				to.fail(w, r, err)
 			}

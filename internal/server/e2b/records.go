@@ -3,6 +3,7 @@ package e2b
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/server/forward"
 )
 
 // records serves requests about metrics and logs.
@@ -89,14 +91,34 @@ func (d records) metrics(w http.ResponseWriter, r *http.Request, s api.Sandbox) 
 	return answer(w, http.StatusOK, out)
 }
 
+// metricBytes is more than a metric has as JSON, with its sandbox.
+const metricBytes = 1 << 10
+
 // lastMetrics returns the last of several sandboxes. Those that the caller cannot have,
-// and those of which nothing is known yet, are left out.
+// those of which nothing is known yet, and those of a node that does not answer are left out.
 func (d records) lastMetrics(w http.ResponseWriter, r *http.Request) error {
 	ids := words(r.URL.Query(), "sandbox_ids")
 	if len(ids) == 0 || len(ids) > maxPage {
 		return api.Errorf(api.KindInvalid, `parameter "sandbox_ids" must have 1 to %d ids`, maxPage)
 	}
 	out := map[string]metric{}
+	ids, others, err := d.forward.Sort(r.Context(), forward.Sandbox, ids)
+	if err != nil {
+		return err
+	}
+	for node, theirs := range others {
+		var there struct {
+			Sandboxes map[string]metric `json:"sandboxes"`
+		}
+		body, err := d.forward.Get(r.Context(), node, forward.DoorE2B, "/sandboxes/metrics?sandbox_ids="+strings.Join(theirs, ","), maxPage*metricBytes)
+		if err == nil {
+			err = json.Unmarshal(body, &there)
+		}
+		if err != nil && api.KindOf(err) != api.KindUnavailable {
+			return err
+		}
+		maps.Copy(out, there.Sandboxes)
+	}
 	for _, id := range ids {
 		s, err := d.findSandbox(r, api.SandboxID(id))
 		if api.KindOf(err) == api.KindNotFound {

@@ -157,7 +157,7 @@ func New(cfg Config) http.Handler {
 	if cfg.Events != nil {
 		lifecycles{cfg.Events, names}.register(routes)
 	}
-	build := builds{catalog: names, Builds: cfg.Builds, files: cfg.BuildFiles, limits: cfg.Limits, tickets: &tickets{all: map[string]ticket{}}}
+	build := builds{catalog: names, Builds: cfg.Builds, files: cfg.BuildFiles, limits: cfg.Limits, tickets: &tickets{all: map[string]ticket{}}, forward: cfg.Forward}
 	if cfg.Builds != nil {
 		if cfg.DefaultInternet && cfg.Policy != nil {
 			// A policy of the operator's own words, which a request could not have either if it failed.
@@ -169,7 +169,7 @@ func New(cfg Config) http.Handler {
 	}
 	files := &router{mux: http.NewServeMux(), log: routes.log, stores: true}
 	if cfg.Volumes != nil {
-		v := volumes{cfg.Volumes, cfg.VolumeTokens}
+		v := volumes{cfg.Volumes, cfg.VolumeTokens, cfg.Forward}
 		v.register(routes)
 		v.registerFiles(files)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/server/forward"
 )
 
 // Volumes is what the server asks of volumes. Create, List, Get and Remove are for the principal of their context;
@@ -42,12 +43,13 @@ type VolumeTokens interface {
 // volumes serves requests about volumes and their files.
 type volumes struct {
 	Volumes
-	tokens VolumeTokens
+	tokens  VolumeTokens
+	forward *forward.Forwarder
 }
 
 func (d volumes) register(to *router) {
 	to.handle("GET /volumes", d.list)
-	to.handle("POST /volumes", d.create)
+	to.handle("POST /volumes", placed(d.forward, to, d.create, func([]byte) forward.Need { return forward.Need{Kind: forward.Volume} }))
 	to.handle("GET /volumes/{id}", d.get)
 	to.handle("DELETE /volumes/{id}", d.remove)
 }
@@ -112,8 +114,17 @@ func (d volumes) get(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, d.withToken(v))
 }
 
+// remove removes a volume. If the node with its files does not answer, the row is removed here, and the files when that node starts.
 func (d volumes) remove(w http.ResponseWriter, r *http.Request) error {
+	if done, err := d.elsewhere(w, r, true); done || err != nil {
+		return err
+	}
 	return done(w, d.Remove(r.Context(), idOf(r)))
+}
+
+// elsewhere has the node with the files of a volume serve a request; see forward.About.
+func (d volumes) elsewhere(w http.ResponseWriter, r *http.Request, stored bool) (bool, error) {
+	return d.forward.Pass(w, r, forward.About{Door: forward.DoorE2B, Kind: forward.Volume, ID: string(idOf(r)), Stored: stored})
 }
 
 func idOf(r *http.Request) api.VolumeID { return api.VolumeID(r.PathValue("id")) }
@@ -130,6 +141,9 @@ func (d volumes) authorized(h handler) handler {
 		}
 		if !ok {
 			return api.Errorf(api.KindUnauthenticated, "the request must have the token of the volume in the header Authorization: Bearer TOKEN")
+		}
+		if done, err := d.elsewhere(w, r, false); done || err != nil {
+			return err
 		}
 		if err := d.Count(r.Context(), idOf(r)); err != nil {
 			return err

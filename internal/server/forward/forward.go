@@ -40,6 +40,10 @@ const (
 	Task      Kind = "task"
 	Session   Kind = "session"
 	Plan      Kind = "plan"
+	Volume    Kind = "volume"
+	Build     Kind = "build"
+	// Builds are what an account builds over several requests, by the name of the account: one node has all of it.
+	Builds Kind = "builds"
 	// Machine is a node itself, by its name or ID.
 	Machine Kind = "node"
 )
@@ -130,6 +134,14 @@ func New(cfg Config) *Forwarder {
 		ErrorHandler:   func(_ http.ResponseWriter, r *http.Request, err error) { hopOf(r.Context()).err = err },
 	}
 	return f
+}
+
+// Self is this node; empty if there is no fleet.
+func (f *Forwarder) Self() api.NodeID {
+	if f == nil {
+		return ""
+	}
+	return f.cfg.Self
 }
 
 // Close closes idle connections.

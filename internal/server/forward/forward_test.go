@@ -671,3 +671,26 @@ func TestAsk(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestGet: a node reads an answer of another one for a caller, and sorts what the caller asks for by the nodes that have it.
+func TestGet(t *testing.T) {
+	fl := open(t, 2)
+	a, b := fl.nodes[0], fl.nodes[1]
+	fl.at = map[string]api.NodeID{"here": a.ID, "there": b.ID, "too": b.ID}
+	ctx := api.WithPrincipal(t.Context(), a.as)
+	here, there, err := a.f.Sort(ctx, forward.Sandbox, []string{"here", "there", "none", "too"})
+	if err != nil || strings.Join(here, " ") != "here none" || strings.Join(there[b.Node], " ") != "there too" || len(there) != 1 {
+		t.Errorf("%v, %v, %v", here, there, err)
+	}
+	stranger := api.WithPrincipal(t.Context(), api.Principal{Account: "x", Role: api.RoleUser})
+	if here, there, err := a.f.Sort(stranger, forward.Sandbox, []string{"there"}); err != nil || len(here) != 1 || len(there) != 0 {
+		t.Errorf("another account's: %v, %v, %v", here, there, err)
+	}
+	fl.silent[b.ID] = true
+	if here, there, err := a.f.Sort(ctx, forward.Sandbox, []string{"there"}); err != nil || len(here)+len(there) != 0 {
+		t.Errorf("of a silent node: %v, %v, %v", here, there, err)
+	}
+	if text, err := a.f.Get(ctx, b.Node, forward.DoorV1, "/things/there", 1<<10); err != nil || !strings.HasPrefix(string(text), "node-1: GET /things/there of") || !strings.Contains(string(text), "for a user") {
+		t.Errorf("%q, %v", text, err)
+	}
+}

@@ -26,6 +26,8 @@ type Need struct {
 	// client reached.
 	Task api.TaskID
 	Here bool
+	// Node has files that the request refers to, if it is not empty.
+	Node api.NodeID
 }
 
 // maxBody is the maximum size of the body of a request that makes something, in bytes: that of the doors.

@@ -5,12 +5,14 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox/build"
 	"hortus.dev/internal/sandbox/build/buildyaml"
 	"hortus.dev/internal/sandbox/build/dockerfile"
 	"hortus.dev/internal/sandbox/build/preset"
+	"hortus.dev/internal/server/forward"
 )
 
 // Builds builds templates of the caller's account.
@@ -29,6 +31,8 @@ type BuildFiles interface {
 type builds struct {
 	Builds Builds
 	Files  BuildFiles
+	// Node has the files that are uploaded here; empty if there is no fleet.
+	Node api.NodeID
 }
 
 func (d builds) buildRoutes() []Route {
@@ -38,7 +42,7 @@ func (d builds) buildRoutes() []Route {
 		InType: typeTar, Out: api.BuildFiles{}, Status: http.StatusCreated,
 		Handler: d.upload,
 	}, {
-		Method: "POST", Pattern: "/v1/templates/build", Name: "buildTemplate", Role: api.RoleUser, Creates: true,
+		Method: "POST", Pattern: "/v1/templates/build", Name: "buildTemplate", Role: api.RoleUser, Creates: true, Places: forward.Build,
 		Doc: `Build a template from a Dockerfile, a hortus.yaml, or a preset. ` + linesDoc + `with the snapshot. {"type":"output", ...} has a line that a step printed. If the client disconnects, the build is cancelled.`,
 		In:  api.BuildTemplate{}, OutType: typeLines, Out: api.BuildLine{},
 		Handler: d.build,
@@ -58,6 +62,9 @@ func (d builds) upload(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id, err := d.Files.Put(r.Context(), "", http.MaxBytesReader(w, r.Body, build.MaxArchive))
+	if d.Node != "" {
+		id += "." + string(d.Node) // another node passes their build on
+	}
 	return reply(w, http.StatusCreated, api.BuildFiles{ID: id}, err)
 }
 
@@ -99,6 +106,7 @@ func (d builds) build(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(w, r, &in); err != nil {
 		return err
 	}
+	in.Files, _, _ = strings.Cut(in.Files, ".")
 	req, err := buildRequest(in)
 	if err != nil {
 		return err

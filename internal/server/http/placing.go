@@ -93,6 +93,11 @@ func needOf(kind forward.Kind, run bool) func(body []byte) forward.Need {
 			var in plan.Create
 			_ = json.Unmarshal(body, &in)
 			t = in.Task
+		case forward.Build:
+			var in api.BuildTemplate
+			_ = json.Unmarshal(body, &in)
+			_, node, _ := strings.Cut(in.Files, ".")
+			return forward.Need{Kind: kind, Node: api.NodeID(node)}
 		}
 		s := t.Sandbox
 		need := forward.Need{Kind: kind, Template: s.Template, Workspace: s.Workspace, Isolation: s.Isolation, Memory: s.Limits.MemoryBytes, Here: OfThisMachine(t)}

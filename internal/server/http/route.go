@@ -55,7 +55,7 @@ type Route struct {
 	Paged bool
 	// Creates is true if a request makes something: with an Idempotency-Key, once.
 	Creates bool
-	// Places is the kind of what a request makes on the node of a fleet with the most capacity; empty if it is made on the node that the
+	// Places is the kind of what a request makes on the node of a fleet that is chosen for it; empty if it is made on the node that the
 	// client reached, or that has what the path names.
 	Places forward.Kind
 	// Stored is true if the rows have the answer: any node gives it if the one that has the thing does not answer.
@@ -186,7 +186,7 @@ func (d *Server) table() []Route {
 		snapshots{c.Snapshots, c.Sandboxes, i}.snapshotRoutes(),
 		workspaces{c.Workspaces, c.Logger}.workspaceRoutes(),
 		t.taskRoutes(), t.repoRoutes(), sessions{c.Sessions, events}.sessionRoutes(), plans{c.Plans, events}.planRoutes(), watches{events}.watchRoutes(),
-		repositories{c.Repositories}.repositoryRoutes(), repositories{c.Repositories}.hookRoutes(), hooks{c.Hooks}.receiveRoutes(), i.imageRoutes(), i.exportRoutes(), builds{c.Builds, c.BuildFiles}.buildRoutes(),
+		repositories{c.Repositories}.repositoryRoutes(), repositories{c.Repositories}.hookRoutes(), hooks{c.Hooks}.receiveRoutes(), i.imageRoutes(), i.exportRoutes(), builds{c.Builds, c.BuildFiles, c.Forward.Self()}.buildRoutes(),
 		s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), fleet{c.Fleet}.fleetRoutes(), d.specRoutes(),
 	)
 }

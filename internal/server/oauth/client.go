@@ -96,7 +96,7 @@ func (c *client) has(uri string) bool {
 // client finds a client by its identifier: a registration of this server's, or the URL of its metadata.
 func (s *Server) client(ctx context.Context, id string) (c client, err error) {
 	if strings.HasPrefix(id, kindClient) {
-		if s.kept.open(kindClient, id, s.now(), &c) != nil {
+		if s.open(kindClient, id, s.now(), &c) != nil {
 			return c, api.Errorf(api.KindInvalid, "the client_id is not of this server").WithHint("register again")
 		}
 		return c, nil

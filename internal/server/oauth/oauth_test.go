@@ -32,11 +32,12 @@ type world struct {
 	t       *testing.T
 	now     time.Time
 	revoked bool
+	used    map[string]bool
 	pages   *http.ServeMux
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, now: time.Unix(1_800_000_000, 0), pages: http.NewServeMux()}
+	w := &world{t: t, now: time.Unix(1_800_000_000, 0), pages: http.NewServeMux(), used: map[string]bool{}}
 	pages := httptest.NewTLSServer(w.pages)
 	t.Cleanup(pages.Close)
 	roots := x509.NewCertPool()
@@ -44,7 +45,7 @@ func newWorld(t *testing.T) *world {
 	private := dial.New(dial.Config{Resolver: resolver{}})
 	var err error
 	w.Server, err = New(Config{
-		URL: "https://hortus.example.org", Secret: []byte("secret"), Roots: roots, Now: func() time.Time { return w.now },
+		URL: "https://hortus.example.org", Secret: []byte("secret"), Roots: roots, Now: func() time.Time { return w.now }, Use: w.use,
 		Verify: func(_ context.Context, key string) (api.Principal, error) {
 			switch {
 			case key == user && !w.revoked:
@@ -67,6 +68,14 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	return w
+}
+
+func (w *world) use(_ context.Context, id string, ends time.Time) (bool, error) {
+	if !ends.After(w.now) {
+		w.t.Errorf("a code ends at %s", ends)
+	}
+	defer func() { w.used[id] = true }()
+	return !w.used[id], nil
 }
 
 // resolver has names that lead to private addresses.

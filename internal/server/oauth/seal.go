@@ -3,7 +3,6 @@ package oauth
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -36,13 +35,6 @@ func newSealer(secret []byte) (sealer, error) {
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	return sealer{aead}, err
-}
-
-// random is a secret of this process.
-func random() []byte {
-	b := make([]byte, 32)
-	rand.Read(b)
-	return b
 }
 
 // envelope is a value with the time at which it ends.

@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"hortus.dev/api"
@@ -26,8 +25,10 @@ import (
 type Config struct {
 	// URL is where clients and people reach the daemon, such as https://hortus.example.org. The resource is /mcp below it.
 	URL string
-	// Secret seals what outlives the process: registrations and tokens.
+	// Secret seals what is issued. Servers with the same one, and the same Use, accept what the others issued.
 	Secret []byte
+	// Use notes that a code was used, for as long as it works; false if it was used before.
+	Use func(ctx context.Context, id string, ends time.Time) (bool, error)
 	// Verify returns the principal of an API key, and counts the request.
 	Verify func(ctx context.Context, key string) (api.Principal, error)
 	// Dial connects to a host with a public address, and refuses every other one.
@@ -52,7 +53,6 @@ const (
 	maxForm    = 64 << 10
 	bodyTime   = 10 * time.Second
 	maxState   = 2 << 10
-	maxCodes   = 100_000 // that were used and have not ended: more than a key can make in a minute
 	maxFetches = 8
 )
 
@@ -68,15 +68,11 @@ const (
 
 // Server is an authorization server.
 type Server struct {
-	cfg     Config
-	kept    sealer // registrations and tokens
-	passing sealer // requests and codes, which end with the process
+	cfg Config
+	sealer
 	fetches chan struct{}
 	same    *http.CrossOriginProtection
 	mux     *http.ServeMux
-
-	mu   sync.Mutex
-	used map[string]time.Time // codes that were used, with their ends
 }
 
 // New creates a server.
@@ -86,11 +82,8 @@ func New(cfg Config) (*Server, error) {
 		return nil, api.Errorf(api.KindInvalid, "%.100q is not the URL of a daemon", cfg.URL).
 			WithHint("write https and the host in lower case, without a path: https://hortus.example.org; http is possible for localhost only")
 	}
-	s := &Server{cfg: cfg, fetches: make(chan struct{}, maxFetches), same: http.NewCrossOriginProtection(), used: map[string]time.Time{}}
-	if s.kept, err = newSealer(cfg.Secret); err == nil {
-		s.passing, err = newSealer(random())
-	}
-	if err != nil {
+	s := &Server{cfg: cfg, fetches: make(chan struct{}, maxFetches), same: http.NewCrossOriginProtection()}
+	if s.sealer, err = newSealer(cfg.Secret); err != nil {
 		return nil, err
 	}
 	if err := s.same.AddTrustedOrigin(cfg.URL); err != nil { // a proxy may send another Host
@@ -181,7 +174,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "invalid_redirect_uri", err.Error())
 		return
 	}
-	id, err := s.kept.seal(kindClient, time.Time{}, c)
+	id, err := s.seal(kindClient, time.Time{}, c)
 	if err != nil || len(id) > maxSealed {
 		fail(w, http.StatusBadRequest, "invalid_client_metadata", "the metadata is too large")
 		return
@@ -264,7 +257,7 @@ func (s *Server) back(w http.ResponseWriter, r *http.Request, a request, more ur
 
 // ask shows the page of consent.
 func (s *Server) ask(w http.ResponseWriter, status int, a request, wrong string) {
-	sealed, err := s.passing.seal(kindRequest, s.now().Add(requestLife), a)
+	sealed, err := s.seal(kindRequest, s.now().Add(requestLife), a)
 	u, uerr := redirectOf(a.Redirect)
 	if err = cmp.Or(err, uerr); err != nil {
 		page(w, http.StatusBadRequest, "'self'", view{Error: err.Error()})
@@ -282,7 +275,7 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var a request
-	if !form(r) || s.passing.open(kindRequest, r.PostForm.Get("request"), s.now(), &a) != nil {
+	if !form(r) || s.open(kindRequest, r.PostForm.Get("request"), s.now(), &a) != nil {
 		page(w, http.StatusBadRequest, "'self'", view{Error: "This page has ended. Begin again at the client."})
 		return
 	}
@@ -300,7 +293,7 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 		s.ask(w, http.StatusForbidden, a, "this is an admin's key: use one of a user, which hortus key create --account NAME creates")
 		return
 	}
-	code, err := s.passing.seal(kindCode, s.now().Add(codeLife), code{rand.Text(), key, a.Client, a.Redirect, a.Challenge})
+	code, err := s.seal(kindCode, s.now().Add(codeLife), code{rand.Text(), key, a.Client, a.Redirect, a.Challenge})
 	if err != nil {
 		page(w, http.StatusInternalServerError, "'self'", view{Error: err.Error()})
 		return
@@ -340,13 +333,21 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	switch f.Get("grant_type") {
 	case "authorization_code":
 		var c code
-		if s.passing.open(kindCode, f.Get("code"), now, &c) != nil || !s.use(c.ID, now) || c.Client != hashOf(f.Get("client_id")) || c.Redirect != f.Get("redirect_uri") || !proves(f.Get("code_verifier"), c.Challenge) {
+		valid, err := s.open(kindCode, f.Get("code"), now, &c) == nil, error(nil)
+		if valid {
+			valid, err = s.cfg.Use(r.Context(), c.ID, now.Add(codeLife))
+		}
+		if err != nil {
+			fail(w, http.StatusInternalServerError, "server_error", err.Error())
+			return
+		}
+		if !valid || c.Client != hashOf(f.Get("client_id")) || c.Redirect != f.Get("redirect_uri") || !proves(f.Get("code_verifier"), c.Challenge) {
 			fail(w, http.StatusBadRequest, "invalid_grant", "the code is not valid for this client, redirect URI and verifier, or was used before")
 			return
 		}
 		g = grant{c.Key, c.Client, s.Resource(), now.Add(refreshLife)}
 	case "refresh_token":
-		if s.kept.open(kindRefresh, f.Get("refresh_token"), now, &g) != nil || g.Client != hashOf(f.Get("client_id")) || g.Resource != s.Resource() {
+		if s.open(kindRefresh, f.Get("refresh_token"), now, &g) != nil || g.Client != hashOf(f.Get("client_id")) || g.Resource != s.Resource() {
 			fail(w, http.StatusBadRequest, "invalid_grant", "the refresh token is not valid for this client")
 			return
 		}
@@ -362,8 +363,8 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	if g.Until.Before(ends) {
 		ends = g.Until
 	}
-	access, err := s.kept.seal(kindAccess, ends, g)
-	refresh, rerr := s.kept.seal(kindRefresh, g.Until, g)
+	access, err := s.seal(kindAccess, ends, g)
+	refresh, rerr := s.seal(kindRefresh, g.Until, g)
 	if err = cmp.Or(err, rerr); err != nil {
 		fail(w, http.StatusInternalServerError, "server_error", err.Error())
 		return
@@ -371,22 +372,6 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]any{
 		"access_token": access, "token_type": "Bearer", "expires_in": int(ends.Sub(now).Seconds()), "refresh_token": refresh,
 	})
-}
-
-// use notes that a code was used; false if it was before.
-func (s *Server) use(id string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for other, ends := range s.used {
-		if !now.Before(ends) {
-			delete(s.used, other)
-		}
-	}
-	if _, again := s.used[id]; again || len(s.used) >= maxCodes {
-		return false
-	}
-	s.used[id] = now.Add(codeLife)
-	return true
 }
 
 // proves reports whether a verifier is that of a challenge (RFC 7636).
@@ -400,7 +385,7 @@ func (s *Server) Key(presented string) (string, error) {
 		return presented, nil
 	}
 	var g grant
-	if err := s.kept.open(kindAccess, presented, s.now(), &g); err != nil || g.Resource != s.Resource() {
+	if err := s.open(kindAccess, presented, s.now(), &g); err != nil || g.Resource != s.Resource() {
 		return "", api.Errorf(api.KindUnauthenticated, "the access token is not valid, or has ended").WithHint("get a new one with the refresh token")
 	}
 	return g.Key, nil

@@ -14,6 +14,6 @@
 // The metadata of the provider is read when it is needed, and again after ten minutes. The signature of a token must be one of the
 // asymmetric algorithms that the metadata lists.
 //
-// The package must not know what a session or a key is. A [Provider] has no goroutine of its own, and remembers the sign-ins that succeeded
-// until they would have expired.
+// The package must not know what a session or a key is. A [Provider] has no goroutine of its own. It notes sign-ins that ended with
+// [Config.Use], so that all providers with one key and one such note are one, behind a load balancer too.
 package openid

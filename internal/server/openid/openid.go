@@ -53,6 +53,9 @@ type Config struct {
 	Claim string
 	// Rules are in their order; see ParseRule.
 	Rules []Rule
+	// Key encrypts sign-ins in cookies, and Use notes that one ended; false if it had before. Providers with the same end each other's sign-ins.
+	Key []byte
+	Use func(ctx context.Context, state string, ends time.Time) (bool, error)
 	// Transport is for requests to the provider; nil is http.DefaultTransport.
 	Transport http.RoundTripper
 	Now       func() time.Time // nil means time.Now
@@ -66,7 +69,6 @@ type Provider struct {
 
 	mu    sync.Mutex
 	known *metadata
-	used  map[string]time.Time // the states of sign-ins that succeeded, with their ends
 }
 
 // metadata is what the provider says of itself.
@@ -105,7 +107,7 @@ func New(cfg Config) (*Provider, error) {
 	if cfg.Transport == nil {
 		cfg.Transport = http.DefaultTransport
 	}
-	seal, err := newSealer()
+	seal, err := newSealer(cfg.Key)
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "sign-in with OpenID Connect: %w", err)
 	}
@@ -114,7 +116,7 @@ func New(cfg Config) (*Provider, error) {
 		// A redirected request would take the client's secret to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &Provider{cfg: cfg, client: client, seal: seal, used: map[string]time.Time{}}, nil
+	return &Provider{cfg: cfg, client: client, seal: seal}, nil
 }
 
 // bounded is a transport whose answers have a maximum size.
@@ -242,7 +244,7 @@ type Result struct {
 
 // Finish ends a sign-in. An error means that it is not known who the person is.
 func (p *Provider) Finish(ctx context.Context, in Answer) (Result, error) {
-	a, err := p.begun(in)
+	a, err := p.begun(ctx, in)
 	if err != nil {
 		return Result{}, err
 	}
@@ -271,9 +273,6 @@ func (p *Provider) Finish(ctx context.Context, in Answer) (Result, error) {
 	case token.Subject == "":
 		return Result{}, api.Errorf(api.KindUnauthenticated, "the ID token of %s has no subject", p.cfg.Issuer)
 	}
-	if !p.use(a) {
-		return Result{}, notBegun()
-	}
 	out := Result{Person: api.Person{Issuer: p.cfg.Issuer, Subject: token.Subject, Email: c.Email}}
 	out.Account, out.Role, out.Denied = p.grant(c)
 	return out, nil
@@ -284,8 +283,8 @@ func notBegun() error {
 		WithHint("sign in again, in one tab of one browser")
 }
 
-// begun returns the sign-in that an answer is for.
-func (p *Provider) begun(in Answer) (attempt, error) {
+// begun returns the sign-in that an answer is for. There is one answer.
+func (p *Provider) begun(ctx context.Context, in Answer) (attempt, error) {
 	a, ok := p.seal.open(in.Cookie)
 	if !ok || !p.cfg.Now().Before(a.Ends) || in.State == "" || in.Code == "" || len(in.Code) > maxCode ||
 		subtle.ConstantTimeCompare([]byte(in.State), []byte(a.State)) != 1 || subtle.ConstantTimeCompare([]byte(hash(in.Page)), []byte(a.Page)) != 1 {
@@ -294,27 +293,11 @@ func (p *Provider) begun(in Answer) (attempt, error) {
 	if in.Issuer != "" && in.Issuer != p.cfg.Issuer {
 		return attempt{}, api.Errorf(api.KindUnauthenticated, "the answer is of %.200q, and not of %s", in.Issuer, p.cfg.Issuer).WithHint("the administrator checks oidc.issuer")
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if _, used := p.used[a.State]; used {
-		return attempt{}, notBegun()
+	first, err := p.cfg.Use(ctx, a.State, a.Ends)
+	if err == nil && !first {
+		err = notBegun()
 	}
-	return a, nil
-}
-
-// use notes that a sign-in succeeded; it can do so once.
-func (p *Provider) use(a attempt) bool {
-	now := p.cfg.Now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for state, ends := range p.used {
-		if !now.Before(ends) {
-			delete(p.used, state)
-		}
-	}
-	_, used := p.used[a.State]
-	p.used[a.State] = a.Ends
-	return !used
+	return a, err
 }
 
 // exchange gives the provider a code for an ID token.

@@ -52,7 +52,7 @@ func TestParseRule(t *testing.T) {
 
 // TestSeal opens what was sealed with the same secret, unchanged.
 func TestSeal(t *testing.T) {
-	one, err := newSealer()
+	one, err := newSealer([]byte("one"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,12 +63,12 @@ func TestSeal(t *testing.T) {
 	if a, ok := one.open(cookie); !ok || a.State != "s" {
 		t.Errorf("%+v %v", a, ok)
 	}
-	other, err := newSealer()
+	other, err := newSealer([]byte("other"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := other.open(cookie); ok {
-		t.Error("another process opens it")
+		t.Error("another secret opens it")
 	}
 	for _, text := range []string{"", cookie[1:], cookie + "A", strings.Repeat("A", maxCookie+1)} {
 		if _, ok := one.open(text); ok {

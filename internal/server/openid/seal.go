@@ -3,7 +3,7 @@ package openid
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 )
@@ -11,13 +11,12 @@ import (
 // maxCookie is the maximum length of the cookie of a sign-in.
 const maxCookie = 2 << 10
 
-// sealer encrypts sign-ins with a secret of this process.
+// sealer encrypts sign-ins.
 type sealer struct{ aead cipher.AEAD }
 
-func newSealer() (sealer, error) {
-	secret := make([]byte, 32)
-	rand.Read(secret)
-	block, err := aes.NewCipher(secret)
+func newSealer(secret []byte) (sealer, error) {
+	key := sha256.Sum256(append([]byte("hortus openid 1\n"), secret...))
+	block, err := aes.NewCipher(key[:])
 	if err != nil {
 		return sealer{}, err
 	}

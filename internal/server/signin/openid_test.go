@@ -49,6 +49,7 @@ type team struct {
 func newTeam(t *testing.T, change func(*openid.Config)) *team {
 	t.Helper()
 	p := openidserver.New(t, openidserver.Config{ClientID: "hortus", Secret: clientSecret, Redirect: callback})
+	used := map[string]bool{}
 	w := &team{provider: p, people: &people{has: map[string]string{}}}
 	w.desk = newDesk(t, func(cfg *Config) {
 		oc := openid.Config{
@@ -56,6 +57,10 @@ func newTeam(t *testing.T, change func(*openid.Config)) *team {
 			Rules:  []openid.Rule{{Value: "admins", Account: "default", Role: api.RoleAdmin}, {Value: "developers", Account: "team", Role: api.RoleUser}},
 			Secret: func(context.Context, string) (string, error) { return clientSecret, nil },
 			Now:    func() time.Time { return w.desk.now },
+			Use: func(_ context.Context, state string, _ time.Time) (bool, error) {
+				defer func() { used[state] = true }()
+				return !used[state], nil
+			},
 		}
 		if change != nil {
 			change(&oc)

@@ -40,14 +40,17 @@ type Rows interface {
 	// VolumesOf lists those of one account, ListVolumes all.
 	VolumesOf(ctx context.Context, account string) ([]api.Volume, error)
 	ListVolumes(ctx context.Context) ([]api.Volume, error)
+	SetVolumeNode(ctx context.Context, id api.VolumeID, node api.NodeID) error
 	RemoveVolume(ctx context.Context, id api.VolumeID) error
 }
 
-// Config is what a Store needs. All fields but Now and Logger are required.
+// Config is what a Store needs. All fields but Node, Now and Logger are required.
 type Config struct {
 	// Dir is made with mode 0700 if it is missing.
 	Dir  string
 	Rows Rows
+	// Node is the node of a fleet whose directory this is; empty if there is no fleet.
+	Node api.NodeID
 	// CheckSpace refuses a write of so many bytes that the disk or the account has no space for.
 	CheckSpace func(ctx context.Context, account, what string, bytes int64) error
 	Now        func() time.Time // nil means time.Now
@@ -97,15 +100,16 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 
 func (s *Store) path(name string) string { return filepath.Join(s.cfg.Dir, name) }
 
-// reconcile removes directories that have no row, and says which rows have no directory.
+// reconcile removes directories that have no row, and logs which rows of this node have no directory. A volume from before there was a fleet
+// becomes this node's if its directory is here.
 func (s *Store) reconcile(ctx context.Context) error {
 	rows, err := s.cfg.Rows.ListVolumes(ctx)
 	if err != nil {
 		return err
 	}
-	missing := map[api.VolumeID]api.Volume{}
+	known, here := map[api.VolumeID]api.Volume{}, map[api.VolumeID]bool{}
 	for _, v := range rows {
-		missing[v.ID] = v
+		known[v.ID] = v
 	}
 	entries, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {
@@ -116,24 +120,29 @@ func (s *Store) reconcile(ctx context.Context) error {
 		if !id.Valid() || !e.IsDir() {
 			continue // not made by us
 		}
-		if _, known := missing[id]; known {
-			delete(missing, id)
-			continue
+		v, ok := known[id]
+		if here[id] = true; !ok {
+			if err := beneath.RemoveAll(ctx, s.path(e.Name())); err != nil {
+				return api.Errorf(api.KindInternal, "remove the files of a removed volume: %w", err)
+			}
+			s.cfg.Logger.Info("removed the files of a volume that does not exist", "volume", id)
+		} else if v.Node == "" && s.cfg.Node != "" {
+			if err := s.cfg.Rows.SetVolumeNode(ctx, id, s.cfg.Node); err != nil {
+				return err
+			}
 		}
-		if err := beneath.RemoveAll(ctx, s.path(e.Name())); err != nil {
-			return api.Errorf(api.KindInternal, "remove the files of a removed volume: %w", err)
-		}
-		s.cfg.Logger.Info("removed the files of a volume that does not exist", "volume", id)
 	}
-	for _, v := range missing {
-		s.cfg.Logger.Error("the directory of a volume is missing", "volume", v.ID, "account", v.Account, "name", v.Name, "directory", s.path(string(v.ID)))
+	for _, v := range rows {
+		if v.Node == s.cfg.Node && !here[v.ID] {
+			s.cfg.Logger.Error("the directory of a volume is missing", "volume", v.ID, "account", v.Account, "name", v.Name, "directory", s.path(string(v.ID)))
+		}
 	}
 	return nil
 }
 
 // Create makes an empty volume.
 func (s *Store) Create(ctx context.Context, account, name string) (api.Volume, error) {
-	v := api.Volume{ID: api.NewVolumeID(), Account: account, Name: name, CreatedAt: s.cfg.Now().UTC().Truncate(time.Microsecond)}
+	v := api.Volume{ID: api.NewVolumeID(), Account: account, Name: name, CreatedAt: s.cfg.Now().UTC().Truncate(time.Microsecond), Node: s.cfg.Node}
 	if !api.ValidVolumeName(name) {
 		return v, api.Errorf(api.KindInvalid, `%.80q is not a valid name for a volume: it has 1 to %d letters, digits, "-" and "_"`, name, api.MaxVolumeName)
 	}

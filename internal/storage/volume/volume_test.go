@@ -23,6 +23,7 @@ type world struct {
 	log *bytes.Buffer
 	// full is what CheckSpace answers.
 	full error
+	node api.NodeID
 }
 
 // again opens the store as the next daemon does.
@@ -30,7 +31,7 @@ func (w *world) again(t *testing.T) {
 	t.Helper()
 	w.log = &bytes.Buffer{}
 	check := func(context.Context, string, string, int64) error { return w.full }
-	s, err := Open(t.Context(), Config{Dir: filepath.Join(w.dir, "volumes"), Rows: w.db, CheckSpace: check, Logger: slog.New(slog.NewTextHandler(w.log, nil))})
+	s, err := Open(t.Context(), Config{Dir: filepath.Join(w.dir, "volumes"), Rows: w.db, Node: w.node, CheckSpace: check, Logger: slog.New(slog.NewTextHandler(w.log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,5 +356,30 @@ func TestCrash(t *testing.T) {
 	}
 	if len(w.uses) > 0 {
 		t.Error("uses of volumes that are gone are kept:", w.uses)
+	}
+}
+
+// TestNode: a node takes what is in its directory, and says nothing of volumes that others have.
+func TestNode(t *testing.T) {
+	w := newWorld(t)
+	v := w.make(t, "before")
+	w.node = api.NewNodeID()
+	elsewhere := api.Volume{ID: api.NewVolumeID(), Account: "a", Name: "elsewhere", CreatedAt: v.CreatedAt, Node: api.NewNodeID()}
+	nobody, lost := elsewhere, elsewhere
+	nobody.ID, nobody.Name, nobody.Node = api.NewVolumeID(), "nobody", ""
+	lost.ID, lost.Name, lost.Node = api.NewVolumeID(), "lost", w.node
+	for _, o := range []api.Volume{elsewhere, nobody, lost} {
+		if err := w.db.InsertVolume(t.Context(), o, MaxVolumes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.again(t)
+	for id, want := range map[api.VolumeID]api.NodeID{v.ID: w.node, elsewhere.ID: elsewhere.Node, nobody.ID: "", lost.ID: w.node, w.make(t, "after").ID: w.node} {
+		if got, err := w.Get(t.Context(), id); err != nil || got.Node != want {
+			t.Errorf("%+v, %v, want node %q", got, err, want)
+		}
+	}
+	if said := w.log.String(); strings.Count(said, "is missing") != 1 || !strings.Contains(said, string(lost.ID)) {
+		t.Errorf("the log: %s", said)
 	}
 }

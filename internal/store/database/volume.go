@@ -7,10 +7,10 @@ import (
 	"hortus.dev/api"
 )
 
-const selectVolumeSQL = `SELECT id, account, name, created_at FROM volume`
+const selectVolumeSQL = `SELECT id, account, name, created_at, node FROM volume`
 
 func scanVolume(r scanner) (v api.Volume, err error) {
-	err = r.Scan(&v.ID, &v.Account, &v.Name, instant{&v.CreatedAt})
+	err = r.Scan(&v.ID, &v.Account, &v.Name, instant{&v.CreatedAt}, &v.Node)
 	return v, err
 }
 
@@ -27,8 +27,8 @@ func (db *DB) InsertVolume(ctx context.Context, v api.Volume, most int) error {
 		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM volume WHERE account = $1`, v.Account).Scan(&others); err != nil {
 			return wrapError(ctx, err, "count volumes")
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO volume (id, account, name, created_at) VALUES ($1, $2, $3, $4)`,
-			string(v.ID), v.Account, v.Name, toMicros(v.CreatedAt))
+		_, err := tx.ExecContext(ctx, `INSERT INTO volume (id, account, name, created_at, node) VALUES ($1, $2, $3, $4, $5)`,
+			string(v.ID), v.Account, v.Name, toMicros(v.CreatedAt), string(v.Node))
 		if err != nil {
 			return insertError(ctx, err, "volume", v.Name, "")
 		}
@@ -52,6 +52,17 @@ func (db *DB) VolumesOf(ctx context.Context, account string) ([]api.Volume, erro
 // ListVolumes implements store.Store.
 func (db *DB) ListVolumes(ctx context.Context) ([]api.Volume, error) {
 	return list(ctx, db.read, "volumes", scanVolume, selectVolumeSQL+` ORDER BY seq DESC`)
+}
+
+// SetVolumeNode implements store.Store.
+func (db *DB) SetVolumeNode(ctx context.Context, id api.VolumeID, node api.NodeID) error {
+	_, err := db.execRelieved(ctx, func() (sql.Result, error) {
+		return db.write.ExecContext(ctx, `UPDATE volume SET node = $2 WHERE id = $1`, string(id), string(node))
+	})
+	if err != nil {
+		return wrapError(ctx, err, "store the node of volume %s", id)
+	}
+	return nil
 }
 
 // RemoveVolume implements store.Store.
