@@ -58,12 +58,11 @@ func (e sessionsElsewhere) Stored(ctx context.Context, ws, checkpoint api.Worksp
 	if e.s.sealed == nil || !e.s.sealed.Stored(ctx, ws) {
 		return false
 	}
-	w, err := e.s.db.Workspace(ctx, ws)
-	return err == nil && w.Archived != nil && w.Archived.Of == checkpoint
+	return e.s.sameFiles(ctx, ws, checkpoint)
 }
 
 // HandOver implements session.Elsewhere.
-func (e sessionsElsewhere) HandOver(ctx context.Context, s session.Session, c api.CreateTask) error {
+func (e sessionsElsewhere) HandOver(ctx context.Context, s session.Session, c api.CreateTask, checkpoints []api.WorkspaceID) error {
 	nodes, err := e.takers(ctx, s.Account, c)
 	if err != nil {
 		return err
@@ -71,6 +70,11 @@ func (e sessionsElsewhere) HandOver(ctx context.Context, s session.Session, c ap
 	w := store.Work{Session: s.ID}
 	if s.Workspace != "" {
 		w.Workspaces = []api.WorkspaceID{s.Workspace}
+	}
+	for _, id := range checkpoints { // the others stay, and return with this node
+		if c, err := e.s.db.Workspace(ctx, id); err == nil && c.Archived != nil {
+			w.Workspaces = append(w.Workspaces, id)
+		}
 	}
 	return e.s.joined.Load().HandOver(ctx, w, nodes, false, admin.WorkMove{Session: s.ID, Key: s.Key})
 }

@@ -152,6 +152,16 @@ func (c carried) Beside(api.WorkspaceID) string {
 	return c.beside
 }
 
+// FetchBeside implements repo.Archive.
+func (c carried) FetchBeside(context.Context, api.WorkspaceID) (dir string, remove func() error, err error) {
+	var last storedState
+	text, err := os.ReadFile(filepath.Join(c.root, "last"))
+	if err == nil {
+		err = json.Unmarshal(text, &last)
+	}
+	return filepath.Join(last.Dir, "beside"), func() error { return nil }, err
+}
+
 // bring gets the files of a task to this host.
 func (c carried) bring(ctx context.Context, b task.Brought) error {
 	if b.Task.Repo == nil || b.Task.Repo.Workspace == "" {

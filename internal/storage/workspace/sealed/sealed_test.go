@@ -305,6 +305,48 @@ func TestBring(t *testing.T) {
 	}
 }
 
+// TestCopy: a workspace that does not change any more is copied on each node, while its own one lives too, with what lies beside it. The archive has the copies as well.
+func TestCopy(t *testing.T) {
+	f := newFleet(t)
+	a, b, c := f.host(t, "a"), f.host(t, "b"), f.host(t, "c")
+	w := a.make(t)
+	a.write(t, w.ID, map[string]string{"new": "1", "removed": ""})
+	session := workspace.New{Session: api.NewSessionID()}
+	_, err := b.Copy(t.Context(), w.ID, session)
+	wantKind(t, err, api.KindNotFound, "not here, and not in the archive")
+	a.seal(t, w, "round 2")
+	was, files, changes := a.row(t, w.ID), a.files(t, w.ID), a.changes(t, w.ID)
+	for _, h := range []*host{a, b, c} {
+		for from := []api.WorkspaceID{w.ID}; len(from) <= 2; { // a copy, and a copy of it
+			got, err := h.Copy(t.Context(), from[len(from)-1], session)
+			must(t, err)
+			row := h.row(t, got.ID)
+			if row.Owner != h.owner || row.State != api.WorkspaceIdle || row.Session != session.Session || row.Parent != from[len(from)-1] || !cmp.Equal(row.Archived, was.Archived) {
+				t.Errorf("%+v", row)
+			}
+			if got := h.files(t, got.ID); !maps.Equal(got, files) {
+				t.Error(cmp.Diff(files, got))
+			}
+			if got := h.changes(t, got.ID); !slices.Equal(got, changes) {
+				t.Error(cmp.Diff(changes, got))
+			}
+			if text, err := os.ReadFile(filepath.Join(h.cfg.Store.BesideOf(got.ID), "commits.json")); h != a && string(text) != "round 2" {
+				t.Errorf("beside it: %q, %v", text, err)
+			}
+			from = append(from, got.ID)
+		}
+	}
+	if row := a.row(t, w.ID); !cmp.Equal(was.Archived, row.Archived) || row.Owner != a.owner {
+		t.Errorf("%+v", row)
+	}
+	// A living node keeps what it has; what an ended one had is forgotten.
+	wantKind(t, b.cfg.Store.Forget(t.Context(), w.ID, "test"), api.KindConflict, "another daemon")
+	a.die(t)
+	must(t, b.cfg.Store.Forget(t.Context(), w.ID, "test"))
+	_, err = c.Copy(t.Context(), w.ID, session)
+	wantKind(t, err, api.KindNotFound, "not here, and not in the archive")
+}
+
 // TestRefused: without a state, from a living owner, or if the caller says that the state does not fit, nothing changes.
 func TestRefused(t *testing.T) {
 	f := newFleet(t)
