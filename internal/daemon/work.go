@@ -50,6 +50,27 @@ func (e tasksElsewhere) HandOver(ctx context.Context, t api.Task) error {
 	return e.s.joined.Load().HandOver(ctx, w, nodes, true, admin.WorkMove{Task: t.ID})
 }
 
+// Moved implements task.Elsewhere.
+func (e tasksElsewhere) Moved(ctx context.Context, from api.OwnerID) *api.TaskMove {
+	was, err := e.s.db.NodeOfOwner(ctx, from)
+	if err != nil {
+		return nil // its node was removed, or there is none
+	}
+	given, err := e.s.db.HandedOver(ctx, from)
+	if err != nil || was.ID == e.s.node && !given {
+		return nil
+	}
+	now, err := e.s.db.Node(ctx, e.s.node)
+	if err != nil {
+		return nil
+	}
+	move := &api.TaskMove{From: was.Name, To: now.Name, Why: api.MoveEnded}
+	if given {
+		move.Why = api.MoveDrained
+	}
+	return move
+}
+
 // sessionsElsewhere implements session.Elsewhere.
 type sessionsElsewhere struct{ otherNodes }
 

@@ -50,6 +50,9 @@ func (l leaver) HandOver(ctx context.Context, t api.Task) error {
 	return errors.Join(l.db.HandOver(ctx, store.Work{Tasks: []api.TaskID{t.ID}}, l.me, to), os.WriteFile(l.left, nil, 0o600))
 }
 
+// Moved implements task.Elsewhere.
+func (l leaver) Moved(context.Context, api.OwnerID) *api.TaskMove { return nil }
+
 // TestLeaves: a task leaves its host after the agent's part of each round, and goes on where nothing is but what was stored. Nothing is done twice.
 func TestLeaves(t *testing.T) {
 	t.Parallel()
