@@ -223,7 +223,7 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 	}
 	s.onClose(func(context.Context) error { s.layers.Close(); return nil })
 	s.workspaces, err = workspace.Open(ctx, workspace.Config{
-		Dir: s.dir.Path("workspaces"), Layers: s.layers, Space: s.space.In(s.dir.Path("workspaces")), Rows: s.db, Owner: s.owner.Owner.ID, Elsewhere: s.elsewhere, Logger: s.log,
+		Dir: s.dir.Path("workspaces"), Layers: s.layers, Space: s.space.In(s.dir.Path("workspaces")), Rows: s.db, Owner: s.owner.Owner.ID, Elsewhere: s.elsewhere, Continued: s.continued, Logger: s.log,
 		Released: func(id api.WorkspaceID) {
 			if s.shared != nil {
 				s.shared.Released(id)

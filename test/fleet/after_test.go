@@ -56,9 +56,20 @@ func TestSessionAfterMove(t *testing.T) {
 				})
 			}
 			next := p.lives.Client
+			if tt.drain && !tt.kill { // a session that was set back goes, too
+				for _, n := range []int{1, 2} {
+					world.Must(p.dies.client.Sessions.Restore(ctx, "work", session.Restore{Turn: n}))(t)
+				}
+			}
 			if tt.drain {
 				s := world.Must(next.Sessions.Get(ctx, "work"))(t)
 				drained(t, next, "b", "the session goes", went(admin.WorkMove{Session: s.ID, Key: "work", To: "a"}))
+			}
+			if tt.drain && !tt.kill { // the files that the former node still has are used by nobody
+				s := world.Must(next.Sessions.Get(ctx, "work"))(t)
+				if _, err := p.dies.client.Workspaces.Diff(ctx, string(s.Workspace), false); api.KindOf(err) != api.KindUnavailable || !strings.Contains(err.Error(), "continues on") {
+					t.Errorf("the changes that the former node has: %v", err)
+				}
 			}
 			if tt.kill {
 				p.kill(t)

@@ -75,6 +75,7 @@ type host struct {
 	*Workspaces
 	name, dir string
 	owner     api.OwnerID
+	continued string // which node continues the work of its earlier runs
 	layers    *layer.Store
 }
 
@@ -99,6 +100,7 @@ func (h *host) start(t *testing.T) {
 	h.layers, err = layer.New(layer.Config{Dir: filepath.Join(h.dir, "layers"), Archive: archive.Archive{Blobs: h.blobs}})
 	must(t, err)
 	s, err := workspace.Open(t.Context(), workspace.Config{Dir: filepath.Join(h.dir, "workspaces"), Layers: h.layers, Rows: h.db, Owner: h.owner,
+		Continued: func(context.Context, api.Workspace) string { return h.continued },
 		Elsewhere: func(_ context.Context, o api.OwnerID) string {
 			if n := h.nodes[o]; n != h.name {
 				return n
@@ -345,6 +347,31 @@ func TestCopy(t *testing.T) {
 	must(t, b.cfg.Store.Forget(t.Context(), w.ID, "test"))
 	_, err = c.Copy(t.Context(), w.ID, session)
 	wantKind(t, err, api.KindNotFound, "not here, and not in the archive")
+}
+
+// TestContinued: a node that is back does not take the files of work that another node continues, and has not opened yet.
+func TestContinued(t *testing.T) {
+	for _, continued := range []string{"", "node b"} { // the first is the control
+		f := newFleet(t)
+		a, b := f.host(t, "a"), f.host(t, "b")
+		w := a.make(t)
+		a.write(t, w.ID, map[string]string{"new": "1"})
+		a.seal(t, w, "round 2")
+		a.die(t)
+		a.stop(t)
+		a.start(t)
+		a.continued = continued
+		l, err := a.cfg.Store.Lease(t.Context(), w.ID)
+		l.Release()
+		brought := b.Bring(t.Context(), w.ID, fits)
+		if continued == "" {
+			must(t, err)
+			wantKind(t, brought, api.KindConflict, "another daemon")
+			continue
+		}
+		wantKind(t, err, api.KindUnavailable, "continues on node b")
+		must(t, brought)
+	}
 }
 
 // TestRefused: without a state, from a living owner, or if the caller says that the state does not fit, nothing changes.
