@@ -308,7 +308,7 @@ func silent(a About, n Node) error {
 	case a.Kind.continues():
 		e = e.WithHint("if node %s has ended, another node continues the %s soon: try again; hortus fleet ls shows the nodes", n.Name, a.Kind)
 	case a.Kind == Sandbox:
-		e = e.WithHint("if node %s does not answer within ten seconds, the sandbox is lost, unless it is paused and in the archive: hortus sandbox show %.64s", n.Name, a.ID)
+		e = e.WithHint("if node %s has ended, a sandbox that runs is lost in ten seconds, and one that is paused in the archive continues on another node: hortus sandbox show %.64s", n.Name, a.ID)
 	default:
 		e = e.WithHint("it returns with its node: hortus fleet ls")
 	}
