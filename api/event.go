@@ -83,6 +83,8 @@ type ResumedEvent struct {
 	PausedMS int64 `json:"pausedMs"`
 	// MS is how long the restoration took.
 	MS int64 `json:"ms"`
+	// Move is set if another node of a fleet worked on the task before.
+	Move *TaskMove `json:"move,omitempty"`
 }
 
 // Tiers of what a task starts from, the fastest first.

@@ -145,7 +145,30 @@ type Task struct {
 	Repo *RepoResult `json:"repo,omitempty"`
 	// Receipt is what a canceled task had finished and what it skipped.
 	Receipt *Receipt `json:"receipt,omitempty"`
+	// Moves are the last moves to other nodes of a fleet, MaxMoves at most, the first one first.
+	Moves []TaskMove `json:"moves,omitempty"`
 }
+
+// MaxMoves is the maximum number of moves that a task names.
+const MaxMoves = 20
+
+// TaskMove is that a task continues on another node of a fleet.
+type TaskMove struct {
+	// From and To are the names of the nodes. To is From if a node that drains found no other one, and continues the task itself.
+	From string    `json:"from"`
+	To   string    `json:"to"`
+	Why  MoveCause `json:"why"`
+	At   time.Time `json:"at"`
+}
+
+// MoveCause is why a task moved.
+type MoveCause string
+
+// The causes. A node that MoveEnded died, or could not reach the database for longer than its lease.
+const (
+	MoveDrained MoveCause = "drained"
+	MoveEnded   MoveCause = "ended"
+)
 
 // Sandbox is what each attempt runs in, with its environment.
 func (t Task) Sandbox() CreateSandbox {

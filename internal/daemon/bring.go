@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/artefact"
+	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/storage/workspace/sealed"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/plan"
@@ -87,7 +88,7 @@ func (s *System) bring(ctx context.Context, b task.Brought) error {
 		switch {
 		case a.Task == t.ID:
 			return b.Rewind(ctx, a.Step)
-		case b.Turn != nil && b.Turn.Workspace == id && a.Of == b.Turn.Checkpoint:
+		case b.Turn != nil && b.Turn.Workspace == id && s.sameFiles(ctx, id, b.Turn.Checkpoint):
 			return b.Rewind(ctx, repo.FirstStep)
 		}
 		return api.Errorf(api.KindConflict, "the files of its workspace that are stored are from before it began; the others are on the disk of node %s, which has ended", node)
@@ -96,6 +97,41 @@ func (s *System) bring(ctx context.Context, b task.Brought) error {
 		err = s.sessions.TakeTranscripts(b.Turn.Session, s.workspaces.BesideOf(id))
 	}
 	return err
+}
+
+// sameFiles reports whether what the archive has of a workspace are the files of a checkpoint.
+func (s *System) sameFiles(ctx context.Context, ws, checkpoint api.WorkspaceID) bool {
+	w, err := s.db.Workspace(ctx, ws)
+	if err != nil || w.Archived == nil || checkpoint == "" {
+		return false
+	}
+	c, err := s.db.Workspace(ctx, checkpoint)
+	return err == nil && c.Archived != nil && c.Archived.Ref == w.Archived.Ref
+}
+
+// checkpoints are the states of workspaces after the turns of sessions. It implements sandboxes.Checkpoints.
+type checkpoints struct{ s *System }
+
+// Copy implements sandboxes.Checkpoints.
+func (c checkpoints) Copy(ctx context.Context, id api.WorkspaceID, n workspace.New) (w api.Workspace, err error) {
+	if c.s.sealed != nil {
+		w, err = c.s.sealed.Copy(ctx, id, n)
+	} else {
+		w, err = c.s.workspaces.Fork(ctx, id, n)
+	}
+	if api.KindOf(err) != api.KindNotFound {
+		return w, err
+	}
+	if node := c.s.nodeOf(ctx, id); node != "" {
+		err = onlyOn(node)
+	}
+	return w, err
+}
+
+// onlyOn is the error for files that were not stored before work continued on another node.
+func onlyOn(node string) error {
+	return api.Errorf(api.KindUnavailable, "its files are on the disk of node %s, and were not stored in the archive", node).
+		WithHint("start the daemon of node %s again: they return with it", node)
 }
 
 // fetchWorkspace brings a workspace here that a node has which has ended.
@@ -160,6 +196,27 @@ func (f files) Has(ctx context.Context, id api.WorkspaceID, of api.TaskID, step 
 
 // Beside implements repo.Archive.
 func (f files) Beside(id api.WorkspaceID) string { return f.s.workspaces.BesideOf(id) }
+
+// FetchBeside implements repo.Archive.
+func (f files) FetchBeside(ctx context.Context, id api.WorkspaceID) (dir string, remove func() error, err error) {
+	w, err := f.s.db.Workspace(ctx, id)
+	if err != nil {
+		return "", nil, err
+	}
+	if a := w.Archived; a != nil && w.State != api.WorkspaceRemoved {
+		if dir, remove, err = f.s.workspaces.Scratch(); err != nil {
+			return "", nil, err
+		}
+		if err = f.Workspaces.Get(ctx, a.Ref, string(a.Of), a.Bytes, dir); err != nil {
+			err = errors.Join(err, remove())
+		}
+		return dir, remove, err
+	}
+	if node := f.s.elsewhere(ctx, w.Owner); node != "" {
+		return "", nil, onlyOn(node)
+	}
+	return "", nil, api.Errorf(api.KindNotFound, "nothing of workspace %s is in the archive", id)
+}
 
 // planFiles are the commits of plans in the archive.
 type planFiles struct{ s *System }

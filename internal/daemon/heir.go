@@ -148,6 +148,30 @@ func (s *System) leader(what string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) { return s.db.Lead(ctx, what, s.owner.Owner.ID, fleet.Lease) }
 }
 
+// continued returns which other node continues the session or the task of a workspace; empty if none does.
+func (s *System) continued(ctx context.Context, w api.Workspace) string {
+	var owner api.OwnerID
+	if w.Session != "" {
+		if r, err := s.db.Session(ctx, w.Session); err == nil && !r.Closed {
+			owner = r.Owner
+		}
+	} else if w.Task != "" {
+		if t, err := s.db.Task(ctx, w.Task); err == nil && t.State != api.TaskDone {
+			owner = t.Owner
+		}
+	}
+	if owner == "" || owner == s.owner.Owner.ID {
+		return ""
+	}
+	if node := s.elsewhere(ctx, owner); node != "" {
+		return "node " + node
+	}
+	if given, err := s.db.HandedOver(ctx, owner); err == nil && given {
+		return "another node"
+	}
+	return ""
+}
+
 // elsewhere returns the name of the other node that an owner is or was a run of; empty if it is none's, or not known.
 func (s *System) elsewhere(ctx context.Context, owner api.OwnerID) string {
 	if s.node == "" {

@@ -223,7 +223,7 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 	}
 	s.onClose(func(context.Context) error { s.layers.Close(); return nil })
 	s.workspaces, err = workspace.Open(ctx, workspace.Config{
-		Dir: s.dir.Path("workspaces"), Layers: s.layers, Space: s.space.In(s.dir.Path("workspaces")), Rows: s.db, Owner: s.owner.Owner.ID, Elsewhere: s.elsewhere, Now: s.db.Now, Logger: s.log,
+		Dir: s.dir.Path("workspaces"), Layers: s.layers, Space: s.space.In(s.dir.Path("workspaces")), Rows: s.db, Owner: s.owner.Owner.ID, Elsewhere: s.elsewhere, Continued: s.continued, Now: s.db.Now, Logger: s.log,
 		Released: func(id api.WorkspaceID) {
 			if s.shared != nil {
 				s.shared.Released(id)
@@ -422,7 +422,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		return err
 	}
 	s.taskSandboxes = sandboxes.New(sandboxes.Config{Creator: s.guards.quota, Forker: s.guards.quota, Guests: s.sandboxes.Guests, Lifecycle: s.sandboxes.Sandboxes, Stiller: s.sandboxes.Saver, Policies: s.sandboxes.Policies, Planner: s.guards.quota, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task, Sandboxes: s.worked, Now: s.db.Now, Logger: s.log})
-	s.sessions = sessions.Open(s.workspaces, s.sandboxes.Sandboxes, s.sandboxes.Saver, s.log)
+	s.sessions = sessions.Open(s.workspaces, checkpoints{s}, s.sandboxes.Sandboxes, s.sandboxes.Saver, s.log)
 	s.onClose(s.sessions.Sandboxes.Close)
 	book, err := s.lessons()
 	if err != nil {

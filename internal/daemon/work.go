@@ -50,6 +50,27 @@ func (e tasksElsewhere) HandOver(ctx context.Context, t api.Task) error {
 	return e.s.joined.Load().HandOver(ctx, w, nodes, true, admin.WorkMove{Task: t.ID})
 }
 
+// Moved implements task.Elsewhere.
+func (e tasksElsewhere) Moved(ctx context.Context, from api.OwnerID) *api.TaskMove {
+	was, err := e.s.db.NodeOfOwner(ctx, from)
+	if err != nil {
+		return nil // its node was removed, or there is none
+	}
+	given, err := e.s.db.HandedOver(ctx, from)
+	if err != nil || was.ID == e.s.node && !given {
+		return nil
+	}
+	now, err := e.s.db.Node(ctx, e.s.node)
+	if err != nil {
+		return nil
+	}
+	move := &api.TaskMove{From: was.Name, To: now.Name, Why: api.MoveEnded}
+	if given {
+		move.Why = api.MoveDrained
+	}
+	return move
+}
+
 // sessionsElsewhere implements session.Elsewhere.
 type sessionsElsewhere struct{ otherNodes }
 
@@ -58,12 +79,11 @@ func (e sessionsElsewhere) Stored(ctx context.Context, ws, checkpoint api.Worksp
 	if e.s.sealed == nil || !e.s.sealed.Stored(ctx, ws) {
 		return false
 	}
-	w, err := e.s.db.Workspace(ctx, ws)
-	return err == nil && w.Archived != nil && w.Archived.Of == checkpoint
+	return e.s.sameFiles(ctx, ws, checkpoint)
 }
 
 // HandOver implements session.Elsewhere.
-func (e sessionsElsewhere) HandOver(ctx context.Context, s session.Session, c api.CreateTask) error {
+func (e sessionsElsewhere) HandOver(ctx context.Context, s session.Session, c api.CreateTask, checkpoints []api.WorkspaceID) error {
 	nodes, err := e.takers(ctx, s.Account, c)
 	if err != nil {
 		return err
@@ -71,6 +91,11 @@ func (e sessionsElsewhere) HandOver(ctx context.Context, s session.Session, c ap
 	w := store.Work{Session: s.ID}
 	if s.Workspace != "" {
 		w.Workspaces = []api.WorkspaceID{s.Workspace}
+	}
+	for _, id := range checkpoints { // the others stay, and return with this node
+		if c, err := e.s.db.Workspace(ctx, id); err == nil && c.Archived != nil {
+			w.Workspaces = append(w.Workspaces, id)
+		}
 	}
 	return e.s.joined.Load().HandOver(ctx, w, nodes, false, admin.WorkMove{Session: s.ID, Key: s.Key})
 }

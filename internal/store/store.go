@@ -73,7 +73,7 @@ type Owner struct {
 	ID       api.OwnerID
 	Host     string // the host's name for itself
 	LockPath string // an absolute path on that host
-	PID      int    // informational: it may be reused
+	PID      int    // informational: it may be reused; 0 for what HandOver made
 	// Node is the node that it is a run of; empty if it is none's.
 	Node api.NodeID
 	// BeatAt is when the owner last renewed its lease; zero if it never did. EndedAt is zero
@@ -149,6 +149,8 @@ type Nodes interface {
 	// HandOver gives work to another owner that lives: it belongs to a new owner of the same node, which has ended and whose heir the other one is.
 	// KindConflict, and no change, if not all of it is unfinished and of the first owner, workspaces excepted, or if the other one has ended.
 	HandOver(ctx context.Context, w Work, from, to api.OwnerID) error
+	// HandedOver reports whether an owner was made by HandOver.
+	HandedOver(ctx context.Context, owner api.OwnerID) (bool, error)
 	// Lead makes an owner the one that does something for all nodes, for the time of a lease from now, unless another one is for longer.
 	// It reports whether the owner is it.
 	Lead(ctx context.Context, what string, owner api.OwnerID, lease time.Duration) (bool, error)

@@ -28,6 +28,8 @@ func (busyFleet) HandOver(context.Context, api.Task) error {
 	return errors.New("nothing is handed over here")
 }
 
+func (busyFleet) Moved(context.Context, api.OwnerID) *api.TaskMove { return nil }
+
 // TestStaying: what a node that drains says of each task that runs, in the order of their IDs; turns of sessions and tasks of plans are said with those.
 func TestStaying(t *testing.T) {
 	e := New(Config{Elsewhere: busyFleet{}})

@@ -37,6 +37,8 @@ type Elsewhere interface {
 	// HandOver gives a task that has stopped here, with its workspace, to another node, or to this one if no other takes it: that finds it
 	// as the work of an owner that has ended.
 	HandOver(ctx context.Context, t api.Task) error
+	// Moved says from which node work of an owner that has ended came here, and why; nil for that of an earlier run of this node.
+	Moved(ctx context.Context, from api.OwnerID) *api.TaskMove
 }
 
 // Log takes facts.

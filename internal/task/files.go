@@ -125,13 +125,13 @@ func (e *Engine) Output(ctx context.Context, id api.TaskID, attempt int, stream 
 	}
 	f, err := os.Open(filepath.Join(e.folders.of(t.ID), outputName(attempt, stream)))
 	if errors.Is(err, fs.ErrNotExist) {
-		e := api.Errorf(api.KindNotFound, "task %s has no %s of attempt %d", t.ID, stream, attempt)
+		missing := api.Errorf(api.KindNotFound, "task %s has no %s of attempt %d", t.ID, stream, attempt)
 		for _, a := range t.Attempts {
 			if a.N == attempt && a.Result != nil {
-				e = e.WithHint("it was garbage collected; its beginning and end: hortus task show %s --json", t.ID)
+				missing = missing.WithHint("it was garbage collected; its beginning and end: hortus task show %s --json", t.ID)
 			}
 		}
-		return nil, e
+		return nil, e.away(ctx, t, "the output", missing)
 	}
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "open the output of task %s: %w", t.ID, err)

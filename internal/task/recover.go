@@ -17,6 +17,7 @@ import (
 type resumption struct {
 	task api.Task
 	run  *journal.Run
+	move *api.TaskMove
 }
 
 // handover has the tasks that were taken over and do not run yet.
@@ -45,13 +46,29 @@ func (e *Engine) takeTask(ctx context.Context, t api.Task, run *journal.Run) boo
 	if run == nil || run.Canceled() || t.Create.Repo != nil && e.cfg.Repositories == nil {
 		return false
 	}
+	move := e.moved(ctx, t.Owner)
+	if move != nil {
+		t.Moves = append(t.Moves[max(0, len(t.Moves)+1-api.MaxMoves):], *move)
+	}
 	t.Owner = e.cfg.Owner
 	if err := e.cfg.Store.UpdateTask(ctx, t); err != nil {
 		e.cfg.Logger.Error("take over a task", "task", t.ID, "err", err)
 		return false
 	}
-	e.taken.add(resumption{t, run})
+	e.taken.add(resumption{t, run, move})
 	return true
+}
+
+// moved says how work of an owner that has ended came to this node; nil if it was here.
+func (e *Engine) moved(ctx context.Context, from api.OwnerID) *api.TaskMove {
+	if e.cfg.Elsewhere == nil {
+		return nil
+	}
+	move := e.cfg.Elsewhere.Moved(ctx, from)
+	if move != nil {
+		move.At = e.cfg.Now().UTC()
+	}
+	return move
 }
 
 // Recover takes over the unfinished tasks of owners that are provably gone, for
@@ -90,7 +107,7 @@ func (e *Engine) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int,
 func (e *Engine) Resume(ctx context.Context) int {
 	n := 0
 	for _, r := range e.taken.take() {
-		err := e.resume(ctx, r.task, r.run)
+		err := e.resume(ctx, r.task, r.run, r.move)
 		if err != nil {
 			err = e.loseTask(ctx, r.task, r.run, api.Errorf(api.KindOf(err), "the task cannot be continued: %w", err).WithHint("%s", api.HintOf(err)))
 			if e.cfg.Workstreams != nil {
@@ -107,7 +124,7 @@ func (e *Engine) Resume(ctx context.Context) int {
 }
 
 // resume starts a task again, which goes through what is recorded and continues behind it.
-func (e *Engine) resume(ctx context.Context, t api.Task, run *journal.Run) error {
+func (e *Engine) resume(ctx context.Context, t api.Task, run *journal.Run, move *api.TaskMove) error {
 	began := e.cfg.Now()
 	var in runInput
 	if err := run.Input(&in); err != nil {
@@ -154,7 +171,7 @@ func (e *Engine) resume(ctx context.Context, t api.Task, run *journal.Run) error
 	done, cut := run.Recorded()
 	run.OnStart(func() {
 		log.Emit(life, api.EventTaskResumed, api.ResumedEvent{
-			Daemon: int(run.Epoch()), Steps: done, Cut: cut, PausedMS: run.Paused().Milliseconds(), MS: e.cfg.Now().Sub(began).Milliseconds(),
+			Daemon: int(run.Epoch()), Steps: done, Cut: cut, PausedMS: run.Paused().Milliseconds(), MS: e.cfg.Now().Sub(began).Milliseconds(), Move: move,
 		})
 	})
 	go func() {

@@ -122,6 +122,11 @@ func (l *leaving) HandOver(ctx context.Context, t api.Task) error {
 	return l.db.HandOver(ctx, store.Work{Tasks: []api.TaskID{t.ID}}, l.from, l.to)
 }
 
+// Moved implements task.Elsewhere.
+func (l *leaving) Moved(_ context.Context, from api.OwnerID) *api.TaskMove {
+	return &api.TaskMove{From: string(from), To: "here", Why: api.MoveDrained}
+}
+
 // TestProgramsLeave: a request for a program, whose first version fails, goes to another owner before each of its steps. Every step is done once, and
 // the first owner writes nothing any more. If it cannot be handed over, it stays that owner's, and unfinished.
 func TestProgramsLeave(t *testing.T) {
@@ -136,7 +141,7 @@ func TestProgramsLeave(t *testing.T) {
 				l.at, l.fails = 3, errors.New("no database")
 			}
 			first, one := programDaemon(t, db, db, sandboxes, dir, m, func(c *task.Config) { c.Elsewhere = l })
-			next, two := programDaemon(t, db, db, sandboxes, filepath.Join(dir, "other"), m)
+			next, two := programDaemon(t, db, db, sandboxes, filepath.Join(dir, "other"), m, func(c *task.Config) { c.Elsewhere = &leaving{} })
 			l.from, l.to = one, two
 			row, err := first.Create(api.WithPrincipal(t.Context(), asker), api.CreateTask{Request: "Print the total", Model: "forgetful", Sandbox: api.CreateSandbox{Account: "ada"}})
 			if err != nil {
@@ -167,6 +172,9 @@ func TestProgramsLeave(t *testing.T) {
 			if m.n["ExecutionPlan"] != 1 || m.n["CodeArtifact"] != 1 || m.n["Diagnosis"] != 1 || sandboxes.Created.Load() != 2 {
 				t.Errorf("%v, %d sandboxes", m.n, sandboxes.Created.Load())
 			}
+			if len(got.Moves) != 1 || got.Moves[0].From != string(row.Owner) || got.Moves[0].Why != api.MoveDrained || got.Moves[0].At.IsZero() {
+				t.Errorf("its moves: %+v", got.Moves)
+			}
 			all, err := db.ReadEvents(t.Context(), api.Stream{Kind: api.StreamTask, ID: string(row.ID)}, 0, 200)
 			if err != nil {
 				t.Fatal(err)
@@ -174,6 +182,10 @@ func TestProgramsLeave(t *testing.T) {
 			count := map[api.EventType]int{}
 			for _, e := range all {
 				count[e.Type]++
+				var r api.ResumedEvent
+				if e.Type == api.EventTaskResumed && (json.Unmarshal(e.Data, &r) != nil || r.Move == nil || *r.Move != got.Moves[0]) {
+					t.Errorf("the event %s", e.Data)
+				}
 			}
 			for _, once := range []api.EventType{api.EventTaskCreated, api.EventTaskStarted, api.EventPlan, api.EventTaskResumed, api.EventTaskFinished} {
 				if count[once] != 1 {

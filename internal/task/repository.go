@@ -105,7 +105,8 @@ func (e *Engine) Transcript(ctx context.Context, id api.TaskID, candidate int) (
 	}
 	f, err := os.Open(repo.TranscriptPath(dir))
 	if err != nil {
-		return nil, api.Errorf(api.KindNotFound, "task %s has no transcript: no agent started, or it was garbage collected", t.ID)
+		err = api.Errorf(api.KindNotFound, "task %s has no transcript: no agent started, or it was garbage collected", t.ID)
+		return nil, e.away(ctx, t, "the transcript", err)
 	}
 	return f, nil
 }
@@ -116,7 +117,26 @@ func (e *Engine) GateOutput(ctx context.Context, id api.TaskID, round int, which
 	if err != nil {
 		return nil, err
 	}
-	return gate.OpenOutput(e.folders.of(t.ID), round, which)
+	r, err := gate.OpenOutput(e.folders.of(t.ID), round, which)
+	return r, e.away(ctx, t, "the output of this gate", err)
+}
+
+// away is the error for a file of a task that is not here: another node may have it, on which the task worked. It is err if none did.
+func (e *Engine) away(ctx context.Context, t api.Task, what string, err error) error {
+	if api.KindOf(err) != api.KindNotFound {
+		return err
+	}
+	node := ""
+	if m := e.moved(ctx, t.Owner); m != nil {
+		node = m.From
+	} else if n := len(t.Moves); n > 0 {
+		node = t.Moves[n-1].From
+	}
+	if node == "" {
+		return err
+	}
+	return api.Errorf(api.KindNotFound, "%s of task %s is not here: it is on the disk of node %s, or was removed", what, t.ID, node).
+		WithHint("if node %s has ended, start its daemon again: hortus fleet ls", node)
 }
 
 // Deliver delivers the result of a verified task, again or for the first time,

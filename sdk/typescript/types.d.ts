@@ -2153,6 +2153,7 @@ export interface RepositorySettings {
 export interface ResumedEvent {
   cut: number;
   daemon: number;
+  move?: TaskMove;
   ms: number;
   pausedMs: number;
   steps: number;
@@ -2875,6 +2876,7 @@ export interface Task {
   lessonsBy?: Record<string, number>;
   model: string;
   models?: Models;
+  moves?: TaskMove[];
   outcome?: "verified" | "needs_human" | "declined" | "canceled" | "failed" | "lost" | "answered";
   owner?: string;
   plan?: ExecutionPlan;
@@ -2887,6 +2889,13 @@ export interface Task {
   state: "pending" | "running" | "done";
   usage?: Usage;
   value?: unknown;
+}
+
+export interface TaskMove {
+  at: string;
+  from: string;
+  to: string;
+  why: "drained" | "ended";
 }
 
 export interface TaskRepository {

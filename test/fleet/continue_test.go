@@ -326,6 +326,13 @@ func TestRepositoryTaskContinues(t *testing.T) {
 	if node := p.nodeOf(t, task.Owner); node != "a" {
 		t.Errorf("the task ended on node %s", node)
 	}
+	if len(task.Moves) != 1 || task.Moves[0].From != "b" || task.Moves[0].To != "a" || task.Moves[0].Why != api.MoveEnded {
+		t.Errorf("its moves: %+v", task.Moves)
+	}
+	// The result of a task that ended on the other node is in the archive.
+	if patch := content(p.lives.Client.Tasks.Diff(ctx, undisturbed.ID, 0)); !strings.Contains(patch, "+    return a + b") {
+		t.Errorf("the patch of a task that ended on the node that died: %s", patch)
+	}
 	if m.count("task 0") != 1 {
 		t.Errorf("the first round was done %d times", m.count("task 0"))
 	}

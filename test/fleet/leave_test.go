@@ -63,6 +63,9 @@ func TestDrainMovesTasks(t *testing.T) {
 	if task.Outcome != api.OutcomeVerified || task.Repo == nil || len(task.Repo.Rounds) != 2 || task.Repo.Delivery == nil || task.Repo.Delivery.Error != nil {
 		t.Fatalf("the task is %s: %+v, %+v, %s", task.Outcome, task.Error, task.Repo, task.Diagnosis)
 	}
+	if len(task.Moves) != 1 || task.Moves[0].From != from || task.Moves[0].To != to || task.Moves[0].Why != api.MoveDrained {
+		t.Errorf("its moves: %+v", task.Moves)
+	}
 	for _, id := range []string{"task 0", "task 1", "task 2", "task 3"} {
 		if n := m.count(id); n != 1 {
 			t.Errorf("%s was asked %d times", id, n)

@@ -237,6 +237,11 @@ func testHandOver(t *testing.T, s store.Store) {
 	if n, err := s.NodeOfOwner(ctx, departed); err != nil || n.ID != was.ID {
 		t.Errorf("the node of what was handed over: %+v, %v", n, err)
 	}
+	for id, want := range map[api.OwnerID]bool{departed: true, from: false, to: false, dead: false, api.NewOwnerID(): false} {
+		if got, err := s.HandedOver(ctx, id); err != nil || got != want {
+			t.Errorf("owner %s was made to hand something over: %t, %v", id, got, err)
+		}
+	}
 	wantKind(t, s.HandOver(ctx, store.Work{Tasks: []api.TaskID{row.ID}, Workspaces: []api.WorkspaceID{space.ID}}, from, other), api.KindConflict) // it is another's now
 	_, err = s.EndRun(ctx, string(row.ID), from, store.RunEnd{At: began.Add(time.Second)})
 	wantKind(t, err, api.KindConflict)

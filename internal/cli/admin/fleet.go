@@ -252,7 +252,7 @@ func showDrained(a *app.App, out admin.DrainedNode) error {
 			stays[m.Sandbox] = true
 		}
 	}
-	gone, here := countWork(out.Work, true), countWork(out.Work, false)
+	gone, here := countWork(out.Work, admin.MoveDone), countWork(out.Work, admin.MovePending, admin.MoveRefused)
 	if text := human.JoinNonEmpty("moved: ", append([]string{sandboxes(moved)}, gone.list()...)...); text != "" {
 		a.Note("%s", text)
 	}
@@ -284,6 +284,13 @@ func showDrained(a *app.App, out admin.DrainedNode) error {
 		if len(out.Sandboxes) > 0 || out.Waits() {
 			a.Note("the node tries again while it drains; --wait 10m waits for that%s", map[bool]string{true: ", --force ends the sandboxes"}[len(out.Sandboxes) > 0])
 		}
+		stay := countWork(out.Work, admin.MoveRefused)
+		if stay.tasks > 0 {
+			a.Note("tasks that stay end on %s: --wait 2h waits for that; or cancel them (hortus task cancel ID) and start them again, on another node", name)
+		}
+		if stay.sessions+stay.plans > 0 {
+			a.Note("sessions and plans that stay continue when the daemon of %s starts again; if it does not, another node continues what is stored of them", name)
+		}
 	}
 	return nil
 }
@@ -291,11 +298,11 @@ func showDrained(a *app.App, out admin.DrainedNode) error {
 // workCount counts tasks, sessions and plans.
 type workCount struct{ tasks, sessions, plans int }
 
-// countWork counts those that continue on other nodes, or the others.
-func countWork(work []admin.WorkMove, moved bool) (n workCount) {
+// countWork counts those in one of these states.
+func countWork(work []admin.WorkMove, states ...admin.MoveState) (n workCount) {
 	for _, m := range work {
 		switch {
-		case (m.State == admin.MoveDone) != moved:
+		case !slices.Contains(states, m.State):
 		case m.Session != "":
 			n.sessions++
 		case m.Plan != "":

@@ -53,11 +53,11 @@ func TestDrain(t *testing.T) {
 		return m
 	}
 	talk, plan, task, best := admin.WorkMove{Session: "s1", Key: "talk"}, admin.WorkMove{Plan: "p1"}, admin.WorkMove{Task: "t1"}, admin.WorkMove{Task: "t2"}
-	stays := work(admin.MoveRefused, "", "it has several candidates", best)
+	stays, program := work(admin.MoveRefused, "", "it has several candidates", best), work(admin.MoveRefused, "", "its agent is a program", admin.WorkMove{Session: "s2", Key: "codex"})
 	answers := []admin.DrainedNode{
-		{Work: []admin.WorkMove{work(admin.MovePending, "", "", talk), work(admin.MovePending, "", "what runs now (item a)", plan), work(admin.MovePending, "", "the end of a round", task), stays}},
-		{Work: []admin.WorkMove{work(admin.MoveDone, "b", "", talk), work(admin.MovePending, "", "what runs now (item a)", plan), work(admin.MoveDone, "c", "", task), stays}},
-		{Work: []admin.WorkMove{work(admin.MoveDone, "b", "", talk), work(admin.MoveDone, "b", "", plan), work(admin.MoveDone, "c", "", task), stays}},
+		{Work: []admin.WorkMove{work(admin.MovePending, "", "", talk), work(admin.MovePending, "", "what runs now (item a)", plan), work(admin.MovePending, "", "the end of a round", task), stays, program}},
+		{Work: []admin.WorkMove{work(admin.MoveDone, "b", "", talk), work(admin.MovePending, "", "what runs now (item a)", plan), work(admin.MoveDone, "c", "", task), stays, program}},
+		{Work: []admin.WorkMove{work(admin.MoveDone, "b", "", talk), work(admin.MoveDone, "b", "", plan), work(admin.MoveDone, "c", "", task), stays, program}},
 	}
 	for i := range answers {
 		answers[i].Node = admin.FleetNode{Name: "a", Capacity: api.NodeCapacity{Tasks: 3 - i}}
@@ -70,10 +70,12 @@ func TestDrain(t *testing.T) {
 		looked int
 	}{
 		{0, "a takes nothing new; moving what it has\np1  plan continues on another node after what runs now (item a)\nt1  task continues on another node after the end of a round\n" +
-			"t2  task stays: it has several candidates\ns1  session talk continues on b\nt1  task continues on c\nmoved: 1 task, 1 session\nstill on a: 2 tasks, 1 plan\n" +
-			"the node tries again while it drains; --wait 10m waits for that\n", 2},
+			"t2  task stays: it has several candidates\ns2  session codex stays: its agent is a program\ns1  session talk continues on b\nt1  task continues on c\nmoved: 1 task, 1 session\nstill on a: 2 tasks, 1 session, 1 plan\n" +
+			"the node tries again while it drains; --wait 10m waits for that\n" +
+			"tasks that stay end on a: --wait 2h waits for that; or cancel them (hortus task cancel ID) and start them again, on another node\n" +
+			"sessions and plans that stay continue when the daemon of a starts again; if it does not, another node continues what is stored of them\n", 2},
 		{time.Hour, "a takes nothing new; moving what it has\np1  plan continues on another node after what runs now (item a)\nt1  task continues on another node after the end of a round\n" +
-			"t2  task stays: it has several candidates\ns1  session talk continues on b\nt1  task continues on c\np1  plan continues on b\nmoved: 1 task, 1 session, 1 plan\n" +
+			"t2  task stays: it has several candidates\ns2  session codex stays: its agent is a program\ns1  session talk continues on b\nt1  task continues on c\np1  plan continues on b\nmoved: 1 task, 1 session, 1 plan\n" +
 			"nothing is left on a: stop its daemon, then: hortus fleet rm a\n", 4},
 	} {
 		looked := 0

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -175,7 +176,8 @@ func unseen(ctx context.Context, s *client.Sandbox, fresh bool, err error) error
 	if api.KindOf(err) == api.KindTimeout {
 		return &app.Failure{Code: codeTimeout, Err: err}
 	}
-	if info, ierr := s.Info(ctx); ierr == nil && info.State.Final() {
+	info, ierr := s.Info(ctx)
+	if ierr == nil && info.State.Final() {
 		gone := api.Errorf(api.KindUnavailable, "the sandbox ended while the command was running: %s", info.Reason)
 		switch api.CauseOf(info.Reason) {
 		case api.CauseMemory, api.CauseCPUTime, api.CauseKilled:
@@ -194,22 +196,37 @@ func unseen(ctx context.Context, s *client.Sandbox, fresh bool, err error) error
 	if cut := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE); cut && !fresh {
 		err = api.Errorf(api.KindUnavailable, "the connection to the daemon broke off; the command continues in sandbox %s", s.ID()).
 			WithHint("hortus sandbox logs %s has its output", s.ID())
+		if info.Node != "" { // which may have ended with the command
+			err = api.Errorf(api.KindUnavailable, "the connection to sandbox %s on node %s broke off; it is not known whether the command continues", s.ID(), info.Node).
+				WithHint("hortus sandbox logs %s has its output if it does; hortus fleet ls shows whether node %s answers", s.ID(), info.Node)
+		}
 	}
-	return &app.Failure{Code: codeHortus, Err: err}
+	return &app.Failure{Code: codeHortus, Err: withNext(ctx, s, err)}
 }
 
-// resumable is a failure at a sandbox with the next step where it is paused, for
+// withNext is a failure at a sandbox with the next step where that is paused, lost, or on a node that does not answer, for
 // which the guest's wire has no words.
-func resumable(ctx context.Context, s *client.Sandbox, err error) error {
+func withNext(ctx context.Context, s *client.Sandbox, err error) error {
 	kind := api.KindOf(err)
 	// A conflict in the server's words is a status of 409 in those of files.
-	if kind != api.KindConflict && kind != api.KindExists || api.HintOf(err) != "" {
+	if kind != api.KindConflict && kind != api.KindExists && kind != api.KindUnavailable && kind != api.KindNotFound || api.HintOf(err) != "" {
 		return err
 	}
-	if info, ierr := s.Info(ctx); ierr != nil || info.State != api.SandboxPaused {
+	info, ierr := s.Info(ctx)
+	next := ""
+	switch {
+	case ierr != nil:
+	case info.State == api.SandboxPaused && kind != api.KindUnavailable:
+		next = "hortus sandbox resume " + string(s.ID())
+	case info.State == api.SandboxLost:
+		next = "create another sandbox; a workspace that it had is still there"
+	case info.Node != "" && kind == api.KindUnavailable:
+		next = fmt.Sprintf("if node %s has ended, the sandbox is lost soon: hortus sandbox show %s; hortus fleet ls shows the nodes", info.Node, s.ID())
+	}
+	if next == "" {
 		return err
 	}
-	return api.Errorf(kind, "%w", err).WithHint("hortus sandbox resume %s", s.ID())
+	return api.Errorf(kind, "%w", err).WithHint("%s", next)
 }
 
 // checkUser refuses what is no name of a user.
@@ -241,7 +258,7 @@ func startFailure(ctx context.Context, s *client.Sandbox, err error) error {
 	case api.KindDenied:
 		return &app.Failure{Code: codeNotRunable, Err: err}
 	}
-	return &app.Failure{Code: codeHortus, Err: resumable(ctx, s, err)}
+	return &app.Failure{Code: codeHortus, Err: withNext(ctx, s, err)}
 }
 
 // withTerm adds the terminal's type to a command's environment, unless the caller set it.

@@ -160,7 +160,7 @@ func (c *sandboxCpCmd) Run(ctx app.Context, a *app.App) error {
 	cp.skipped.show(a, "skipped")
 	cp.failed.show(a, "not copied")
 	if err != nil {
-		return resumable(ctx, s, userFailure(ctx, s, c.User, err))
+		return withNext(ctx, s, userFailure(ctx, s, c.User, err))
 	}
 	if a.Flags.JSON {
 		err = a.JSON(map[string]int64{"files": int64(cp.entries), "bytes": cp.bytes, "skipped": int64(cp.skipped.n), "failed": int64(cp.failed.n)})

@@ -41,7 +41,7 @@ func (c *sandboxLogsCmd) Run(ctx app.Context, a *app.App) error {
 	}
 	dropped, err := output(ctx, s, x, c.Follow, out, errOut)
 	if err != nil {
-		return err
+		return withNext(ctx, s, err)
 	}
 	if dropped > 0 {
 		a.Note("hortus: the first %s are no longer stored", human.Size(dropped))

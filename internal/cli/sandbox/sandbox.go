@@ -180,7 +180,7 @@ func (c *sandboxLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error
 		if fleet {
 			row = append(row, human.Sanitize(cmp.Or(s.Node, "-")))
 		}
-		return append(row, human.Truncate(s.Reason, 40))
+		return append(row, human.Truncate(s.Reason, 60))
 	})
 }
 
@@ -262,7 +262,9 @@ func (c *sandboxShowCmd) Run(ctx app.Context, a *app.App) error {
 	for _, x := range execs {
 		end := human.Sanitize(string(x.State))
 		if x.State != api.ExecRunning {
-			end = fmt.Sprintf("exit %d", x.Exit.Code)
+			if x.State == api.ExecExited {
+				end = fmt.Sprintf("exit %d", x.Exit.Code)
+			}
 			if x.Exit.Cause != "" {
 				end += ", " + human.Sanitize(x.Exit.Cause)
 			}

@@ -107,6 +107,9 @@ func (c *taskShowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error 
 		fmt.Fprintf(w, "recording\t%s\n", human.Sanitize(t.Create.Record))
 	}
 	fmt.Fprintf(w, "created\t%s\n", t.CreatedAt.Format(time.RFC3339))
+	for _, m := range t.Moves {
+		fmt.Fprintf(w, "moved\t%s: %s\n", m.At.Format(time.RFC3339), view.MoveText(m))
+	}
 	if !t.EndedAt.IsZero() {
 		fmt.Fprintf(w, "took\t%s\n", human.Duration(t.EndedAt.Sub(t.CreatedAt)))
 	}

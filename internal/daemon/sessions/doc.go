@@ -1,6 +1,6 @@
 // Package sessions joins the two parts of sessions in a daemon: what says the messages, and what keeps sandboxes between them.
 //
-//	s := sessions.Open(workspaces, m.Sandboxes, m.Saver, log)
+//	s := sessions.Open(workspaces, checkpoints, m.Sandboxes, m.Saver, log)
 //	runner := repo.New(repo.Config{Sessions: s.Sandboxes})
 //	s.Begin(session.Config{Rows: db, Engine: engine})
 //	s.Recover(ctx, gone)

@@ -20,10 +20,10 @@ type Sessions struct {
 }
 
 // Open makes what keeps the sandboxes. Nothing waits there before Begin.
-func Open(workspaces *workspace.Store, stopper sandboxes.Stopper, stiller sandboxes.Stiller, log *slog.Logger) *Sessions {
+func Open(workspaces *workspace.Store, checkpoints sandboxes.Checkpoints, stopper sandboxes.Stopper, stiller sandboxes.Stiller, log *slog.Logger) *Sessions {
 	s := &Sessions{log: log}
 	s.Sandboxes = sandboxes.NewSessions(sandboxes.SessionsConfig{
-		Workspaces: workspaces, Sandboxes: stopper, Stiller: stiller, Logger: log,
+		Workspaces: workspaces, Checkpoints: checkpoints, Sandboxes: stopper, Stiller: stiller, Logger: log,
 		Changed: func(ctx context.Context, id api.SessionID, state words.State, reason string) {
 			s.Changed(ctx, id, state, reason)
 		},

@@ -209,6 +209,7 @@ func (f *Forwarder) Pass(w http.ResponseWriter, r *http.Request, a About) (done 
 	if f == nil {
 		return false, nil
 	}
+	moves, end := 0, time.Now().Add(continuedWait)
 	for try := 0; ; try++ {
 		at, err := f.locate(r.Context(), a, try > 0)
 		if err != nil {
@@ -230,21 +231,25 @@ func (f *Forwarder) Pass(w http.ResponseWriter, r *http.Request, a About) (done 
 			switch {
 			case local:
 				return false, nil
-			case try == 0:
-				continue // it may be back
+			case try == 0 || a.Kind.continues() && pause(r.Context(), end):
+				continue // it may be back, or another node may have it
 			}
 			return false, silent(a, at.Node)
 		}
 		err = f.send(w, r, at.Node, hop{door: a.Door})
 		var out unreachable
-		again := try == 0 && (errors.As(err, &out) || errors.Is(err, errMoved) && r.ContentLength == 0)
 		switch {
 		case err == nil:
 			return true, nil
-		case again:
+		case errors.Is(err, errMoved) && r.ContentLength == 0 && moves == 0:
+			moves++
+			continue // it has another owner
+		case errors.As(err, &out) && try == 0:
 			continue // it may have another owner, or its node another address
 		case errors.As(err, &out) && local:
 			return false, nil
+		case errors.As(err, &out) && a.Kind.continues() && pause(r.Context(), end):
+			continue // another node may have it
 		case errors.As(err, &out):
 			f.cfg.Logger.Warn("another node cannot be reached", "node", at.Node.Name, "address", at.Node.Address, "error", err)
 			return false, silent(a, at.Node)
@@ -259,7 +264,22 @@ const (
 	// movingWait is how long a request waits for what is moving, and movingLook the time between two looks at it.
 	movingWait = 30 * time.Second
 	movingLook = 100 * time.Millisecond
+	// continuedWait is how long a request waits for what another node continues if its own one has died: for the end of a lease, and a look at what ended.
+	continuedWait = 15 * time.Second
 )
+
+// continues reports whether another node takes over things of this kind from one that has died.
+func (k Kind) continues() bool { return k == Task || k == Session || k == Plan }
+
+// pause waits for the next look, before an end. It reports whether there is one.
+func pause(ctx context.Context, end time.Time) bool {
+	select {
+	case <-time.After(movingLook):
+		return time.Now().Before(end)
+	case <-ctx.Done():
+		return false
+	}
+}
 
 // locate finds what a request is about. A request for something that is moving, or that nobody has, waits until it has arrived, before anything of the request is read.
 func (f *Forwarder) locate(ctx context.Context, a About, fresh bool) (Location, error) {
@@ -295,8 +315,15 @@ func silent(a About, n Node) error {
 		e.RetryAfterMS = retryLater
 		return e
 	}
-	e := api.Errorf(api.KindUnavailable, "%s %.64s is on node %s, which does not answer", a.Kind, a.ID, n.Name).
-		WithHint("tasks, plans and sessions continue on another node when its lease has ended, its running sandboxes are lost then; what is on its disk returns with the node: hortus fleet ls")
+	e := api.Errorf(api.KindUnavailable, "%s %.64s is on node %s, which does not answer", a.Kind, a.ID, n.Name)
+	switch {
+	case a.Kind.continues():
+		e = e.WithHint("if node %s has ended, another node continues the %s soon: try again; hortus fleet ls shows the nodes", n.Name, a.Kind)
+	case a.Kind == Sandbox:
+		e = e.WithHint("if node %s has ended, a sandbox that runs is lost in ten seconds, and one that is paused in the archive continues on another node: hortus sandbox show %.64s", n.Name, a.ID)
+	default:
+		e = e.WithHint("it returns with its node: hortus fleet ls")
+	}
 	e.RetryAfterMS = retryLater
 	return e
 }

@@ -3,6 +3,7 @@ package forward_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -38,8 +39,9 @@ type node struct {
 	identity *peer.Identity
 	// as is the principal of clients.
 	as api.Principal
-	// stored is About.Stored of what clients ask for.
+	// stored is About.Stored of what clients ask for, kind its Kind if that is no sandbox.
 	stored   bool
+	kind     forward.Kind
 	draining bool
 }
 
@@ -56,10 +58,17 @@ type fleet struct {
 	// moving counts the looks for which something is moving.
 	moving map[string]int
 	// away counts the looks of its last node for which nobody has something.
-	away  map[string]int
+	away map[string]int
+	// heirs are who has something after so many looks.
+	heirs map[string]*heirAfter
 	order []api.NodeID
 	// room reports whether another node seems to have capacity; nil for never.
 	room func() bool
+}
+
+type heirAfter struct {
+	looks int
+	node  api.NodeID
 }
 
 func (fl *fleet) by(id api.NodeID) *node {
@@ -82,6 +91,11 @@ func (d directory) Locate(_ context.Context, _ forward.Kind, id string, fresh bo
 	if d.fl.moving[id] > 0 {
 		d.fl.moving[id]--
 		return forward.Location{Here: true, Moving: true, Account: "a"}, nil
+	}
+	if h := d.fl.heirs[id]; h != nil {
+		if h.looks--; h.looks == 0 {
+			d.fl.at[id] = h.node
+		}
 	}
 	at, ok := d.fl.at[id]
 	if at == d.self && d.fl.away[id] > 0 {
@@ -174,7 +188,7 @@ func (n *node) door(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	done, err := n.f.Pass(w, r, forward.About{Door: forward.DoorV1, Kind: forward.Sandbox, ID: strings.TrimPrefix(r.URL.Path, "/things/"), Stored: n.stored})
+	done, err := n.f.Pass(w, r, forward.About{Door: forward.DoorV1, Kind: cmp.Or(n.kind, forward.Sandbox), ID: strings.TrimPrefix(r.URL.Path, "/things/"), Stored: n.stored})
 	switch {
 	case err != nil:
 		fail(err)
@@ -545,6 +559,33 @@ func TestDeadNode(t *testing.T) {
 			t.Errorf("%s: what has ended: %q", how, answer)
 		}
 		fl.ended["x"] = false
+	}
+}
+
+// TestHeir: a request for what another node continues waits until that has it, with its body; one for a sandbox does not.
+func TestHeir(t *testing.T) {
+	fl := open(t, 3)
+	a, b, c := fl.nodes[0], fl.nodes[1], fl.nodes[2]
+	for _, how := range []string{"silent", "closed"} {
+		if fl.silent[b.ID] = how == "silent"; how == "closed" {
+			b.peers.Close()
+		}
+		for _, heir := range []*heirAfter{{5, a.ID}, {5, c.ID}} {
+			fl.at["x"], fl.heirs = b.ID, map[string]*heirAfter{"x": heir}
+			a.kind = forward.Task
+			var sent string
+			fl.by(heir.node).handle = func(_ http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				sent = string(body)
+			}
+			if status, answer, _ := a.get("POST", "/things/x", "body"); status != 200 || sent != "body" {
+				t.Errorf("%s: %d %q, with the body %q", how, status, answer, sent)
+			}
+			fl.at["x"], fl.heirs["x"].looks, a.kind = b.ID, 5, forward.Sandbox
+			if status, answer, _ := a.get("POST", "/things/x", "body"); status != 502 || !strings.Contains(answer, "on node node-1, which does not answer") {
+				t.Errorf("%s: a sandbox: %d %q", how, status, answer)
+			}
+		}
 	}
 }
 

@@ -30,6 +30,7 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[api.TaskState]():      names(api.TaskPending, api.TaskRunning, api.TaskDone),
 	reflect.TypeFor[api.SnapshotState]():  names(api.SnapshotSaving, api.SnapshotReady, api.SnapshotBroken, api.SnapshotRemoved),
 	reflect.TypeFor[api.WorkspaceState](): names(api.WorkspaceIdle, api.WorkspaceActive, api.WorkspaceRemoved),
+	reflect.TypeFor[api.MoveCause]():      names(api.MoveDrained, api.MoveEnded),
 	reflect.TypeFor[api.ChangeKind]():     names(api.ChangeAdded, api.ChangeModified, api.ChangeRemoved),
 	reflect.TypeFor[api.SnapshotKind]():   names(api.SnapshotMemory, api.SnapshotFiles),
 	reflect.TypeFor[api.Outcome](): names(api.OutcomeVerified, api.OutcomeNeedsHuman, api.OutcomeDeclined, api.OutcomeCanceled,

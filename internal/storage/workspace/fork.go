@@ -169,7 +169,9 @@ func (l *Lease) fork(ctx context.Context, n New) (api.Workspace, error) {
 			return api.Workspace{}, err
 		}
 	}
-	return s.insert(ctx, l.sibling(n), s.sizes.last(l.rec), fill)
+	return s.insert(ctx, l.sibling(n), s.sizes.last(l.rec), func(upper *os.File) error {
+		return errors.Join(fill(upper), s.keepBeside(l.rec.ID, filepath.Dir(upper.Name())))
+	})
 }
 
 // sibling is the record of a workspace over the same layers.

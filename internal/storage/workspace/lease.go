@@ -219,6 +219,11 @@ func (s *Store) update(ctx context.Context, rec record, change func(*api.Workspa
 		if err == nil {
 			err = s.moved(ctx, w)
 		}
+		if err == nil && w.Owner != s.cfg.Owner && s.cfg.Continued != nil {
+			if node := s.cfg.Continued(ctx, w); node != "" { // which opens the files of the archive, and takes the row
+				err = api.Errorf(api.KindUnavailable, "the work in workspace %s continues on %s", rec.ID, node)
+			}
+		}
 		if err != nil {
 			return err
 		}

@@ -28,18 +28,20 @@ type New struct {
 	Keep    bool
 	// Pending says that it belongs to nobody until Keep. If this process ends before, the next Recover removes it.
 	Pending bool
-	// Parent is what a fork was made of, if that is not the one that it is copied from.
+	// Parent is what it was made of, if that is not the one that it is forked from.
 	Parent api.WorkspaceID
 	// Remote and Version are set for one that is shared between hosts.
 	Remote  *Remote
 	Version *api.WorkspaceVersion
+	// Archived is the state in the archive that has the same files; nil if none is known.
+	Archived *api.WorkspaceArchive
 }
 
 // record is that of a new workspace, without its layers.
 func (s *Store) record(n New) record {
 	return record{Workspace: api.Workspace{
 		ID: api.NewWorkspaceID(), State: api.WorkspaceIdle, Task: n.Task, Session: n.Session, Name: n.Name, Account: n.Account,
-		QuotaBytes: n.Quota, Keep: n.Keep, Owner: s.cfg.Owner, CreatedAt: s.cfg.Now().UTC(), Version: n.Version,
+		QuotaBytes: n.Quota, Keep: n.Keep, Owner: s.cfg.Owner, CreatedAt: s.cfg.Now().UTC(), Version: n.Version, Archived: n.Archived, Parent: n.Parent,
 	}, Pending: n.Pending, Remote: n.Remote}
 }
 
@@ -55,6 +57,19 @@ func (s *Store) Create(ctx context.Context, task api.TaskID, layers []layer.Dige
 // Errors: KindInvalid for layers that cannot be stacked, KindNotFound for one that
 // is not there, KindExhausted if the disk is full.
 func (s *Store) Make(ctx context.Context, n New) (api.Workspace, error) {
+	return s.MakeOf(ctx, n, Files{})
+}
+
+// Files are what was written in a workspace, from another host.
+type Files struct {
+	// Root has what was written over the layers; empty for nothing. Beside has the files for the directory Beside, and is moved there.
+	Root, Beside string
+	// Bytes is at most how much that is.
+	Bytes int64
+}
+
+// MakeOf is Make with files.
+func (s *Store) MakeOf(ctx context.Context, n New, f Files) (api.Workspace, error) {
 	if c := len(n.Layers); c == 0 || c > MaxLayers {
 		return api.Workspace{}, api.Errorf(api.KindInvalid, "a workspace over %d layers: use 1 to %d", c, MaxLayers)
 	}
@@ -62,7 +77,23 @@ func (s *Store) Make(ctx context.Context, n New) (api.Workspace, error) {
 	for _, d := range n.Layers {
 		w.Layers = append(w.Layers, string(d))
 	}
-	return s.insert(ctx, w, 0, nil)
+	if f.Root == "" {
+		return s.insert(ctx, w, 0, nil)
+	}
+	return s.insert(ctx, w, f.Bytes, func(upper *os.File) error { return s.take(ctx, f, upper) })
+}
+
+// take puts files into the directory of a new workspace.
+func (s *Store) take(ctx context.Context, f Files, upper *os.File) error {
+	from, err := os.Open(f.Root)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	if _, err := s.copyInto(ctx, int(from.Fd()), upper, false); err != nil {
+		return err
+	}
+	return os.Rename(f.Beside, filepath.Join(filepath.Dir(upper.Name()), Beside))
 }
 
 // insert stores the row of a new workspace of about need bytes and makes its directory; fill, unless it is nil,
@@ -87,7 +118,9 @@ func (s *Store) insert(ctx context.Context, w record, need int64, fill func(uppe
 	if w.Pending {
 		s.starting.Store(w.ID, true)
 	}
-	err = s.make(w, fill, func(tmp string) error {
+	rec := w
+	rec.Archived = nil // the row has it
+	err = s.make(rec, fill, func(tmp string) error {
 		return unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, s.path(w.ID), unix.RENAME_NOREPLACE)
 	})
 	if err != nil {

@@ -82,14 +82,14 @@ func (l *Lease) copyWritten(ctx context.Context, root string) error {
 	return err
 }
 
-// Place makes the directory of a workspace whose row belongs to an owner that has ended, and then the row this owner's. root has what was written
-// over the layers, with at most so many bytes, and beside the files for Beside. What is here under its name is old, and is removed.
+// Place makes the directory of a workspace whose row belongs to an owner that has ended, and then the row this owner's. What is here under its name
+// is old, and is removed.
 //
 // Errors: KindNotFound for a layer that is not here, KindConflict if the row is another's by now, KindExhausted if the disk is full.
 // Until the row is this owner's the files count for nothing, so that it can be called again after a crash.
-func (s *Store) Place(ctx context.Context, w api.Workspace, layers []string, root, beside string, bytes int64) error {
+func (s *Store) Place(ctx context.Context, w api.Workspace, layers []string, f Files) error {
 	fail := func(err error) error { return s.diskError(err, "restore workspace "+string(w.ID)) }
-	done, err := s.cfg.Space.ReserveOf(ctx, w.Account, "workspace "+string(w.ID), bytes)
+	done, err := s.cfg.Space.ReserveOf(ctx, w.Account, "workspace "+string(w.ID), f.Bytes)
 	if err != nil {
 		return err
 	}
@@ -103,19 +103,8 @@ func (s *Store) Place(ctx context.Context, w api.Workspace, layers []string, roo
 	w.Owner, w.State, w.Layers = s.cfg.Owner, api.WorkspaceIdle, layers
 	rec := record{Workspace: w}
 	rec.Archived = nil // the row has it
-	from, err := os.Open(root)
-	if err != nil {
-		return fail(err)
-	}
-	defer from.Close()
-	fill := func(upper *os.File) error {
-		if _, err := s.copyInto(ctx, int(from.Fd()), upper, false); err != nil {
-			return err
-		}
-		return os.Rename(beside, filepath.Join(filepath.Dir(upper.Name()), Beside))
-	}
 	old := ""
-	err = s.make(rec, fill, func(tmp string) error {
+	err = s.make(rec, func(upper *os.File) error { return s.take(ctx, f, upper) }, func(tmp string) error {
 		err := unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, s.path(w.ID), unix.RENAME_NOREPLACE)
 		if !errors.Is(err, unix.EEXIST) {
 			return err
@@ -150,6 +139,38 @@ func (s *Store) BesideOf(id api.WorkspaceID) string {
 		return ""
 	}
 	return dir
+}
+
+// keepBeside gives the files that came with a workspace from another host to one that is made of it.
+func (s *Store) keepBeside(id api.WorkspaceID, dir string) error {
+	from := s.BesideOf(id)
+	if from == "" {
+		return nil
+	}
+	all, err := os.ReadDir(from)
+	if err == nil {
+		err = os.Mkdir(filepath.Join(dir, Beside), 0o700)
+	}
+	for _, e := range all {
+		if err == nil {
+			err = os.Link(filepath.Join(from, e.Name()), filepath.Join(dir, Beside, e.Name())) // they do not change
+		}
+	}
+	return err
+}
+
+// Forget marks a workspace as removed whose files are on a node that has ended. KindConflict if that has not ended.
+func (s *Store) Forget(ctx context.Context, id api.WorkspaceID, reason string) error {
+	if s.cfg.Rows == nil {
+		return nil
+	}
+	_, err := s.cfg.Rows.ChangeWorkspace(ctx, id, func(w *api.Workspace) error {
+		if w.State != api.WorkspaceRemoved {
+			w.Owner, w.State, w.Reason, w.EndedAt = s.cfg.Owner, api.WorkspaceRemoved, reason, s.cfg.Now().UTC()
+		}
+		return nil
+	})
+	return err
 }
 
 // moved is the error for a workspace that another node has; nil if none has. What is here of it is old.

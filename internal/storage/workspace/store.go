@@ -71,6 +71,8 @@ type Config struct {
 	Owner api.OwnerID
 	// Elsewhere returns the name of the other node that an owner is or was a run of; empty if it is none's. It is nil where there are no nodes.
 	Elsewhere func(ctx context.Context, owner api.OwnerID) string
+	// Continued returns what other node continues the session or the task of a workspace whose row is not this owner's; empty for none. It may be nil.
+	Continued func(ctx context.Context, w api.Workspace) string
 	// Released, unless it is nil, is called when a lease of a workspace has ended. It must not wait.
 	Released func(id api.WorkspaceID)
 	Now      func() time.Time

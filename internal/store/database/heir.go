@@ -109,10 +109,10 @@ func (db *DB) Lead(ctx context.Context, what string, owner api.OwnerID, lease ti
 }
 
 const (
-	// departedSQL makes an owner of what one hands over while it lives: a run of the same node. It lives until the rows are its own, as the fence of rows asks.
+	// departedSQL makes an owner of what one hands over while it lives: a run of the same node, without a process. It lives until the rows are its own, as the fence of rows asks.
 	departedSQL = `
 		INSERT INTO owner (id, host, lock_path, pid, started_at, node, heir)
-		SELECT $1, host, lock_path, pid, started_at, node, $3 FROM owner
+		SELECT $1, host, lock_path, 0, started_at, node, $3 FROM owner
 		WHERE id = $2 AND ended_at IS NULL AND EXISTS (SELECT 1 FROM owner WHERE id = $3 AND ended_at IS NULL)`
 	departedTaskSQL      = `UPDATE task SET owner = $1 WHERE id = $3 AND owner = $2 AND state <> 'done'`
 	departedRunSQL       = `UPDATE run SET owner = $1 WHERE id = $3 AND owner = $2 AND ended_at IS NULL`
@@ -164,4 +164,13 @@ func (db *DB) HandOver(ctx context.Context, w store.Work, from, to api.OwnerID) 
 		}
 		return nil
 	})
+}
+
+// HandedOver implements store.Store.
+func (db *DB) HandedOver(ctx context.Context, owner api.OwnerID) (given bool, err error) {
+	err = db.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM owner WHERE id = $1 AND pid = 0 AND node IS NOT NULL AND heir IS NOT NULL)`, string(owner)).Scan(&given)
+	if err != nil {
+		return false, wrapError(ctx, err, "read owner %s", owner)
+	}
+	return given, nil
 }

@@ -26,6 +26,8 @@ type Archive interface {
 	Has(ctx context.Context, id api.WorkspaceID, task api.TaskID, step string) bool
 	// Beside returns the directory with what was beside a workspace that came from another node; empty if there is none.
 	Beside(id api.WorkspaceID) string
+	// FetchBeside fetches what is stored beside a workspace into a directory, which remove removes. KindNotFound if nothing is stored and the workspace is this node's.
+	FetchBeside(ctx context.Context, id api.WorkspaceID) (dir string, remove func() error, err error)
 }
 
 // Names of what is stored beside a workspace.
@@ -156,7 +158,7 @@ func addFile(from, to string) error {
 
 // takeCommits adds to a repository the commits that came with the workspace from another node: of a member, or of all combined ("").
 func (w *project) takeCommits(ctx context.Context, name string, r *cache.Repo) error {
-	dir := ""
+	dir := w.beside
 	if w.cfg.Archive != nil {
 		for _, res := range []*api.RepoResult{w.task.Repo, w.last()} {
 			if res != nil && res.Workspace != "" && dir == "" {

@@ -324,7 +324,7 @@ func (r *Runner) Diff(ctx context.Context, t api.Task, round int, repository str
 func (r *Runner) part(ctx context.Context, t api.Task, name string) (*cache.Repo, api.RepoResult, error) {
 	res := *t.Repo
 	w := r.newProject(Job{Task: t})
-	if err := w.locate(ctx, res); err != nil {
+	if err := w.recall(ctx, res); err != nil {
 		return nil, res, err
 	}
 	if name == "" {

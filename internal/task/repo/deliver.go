@@ -20,7 +20,7 @@ import (
 // What kept the delivery from happening is in the result.
 func (r *Runner) Deliver(ctx context.Context, job Job) (api.RepoResult, error) {
 	p := r.newProject(job)
-	if err := p.locate(ctx, *job.Task.Repo); err != nil {
+	if err := p.recall(ctx, *job.Task.Repo); err != nil {
 		return *job.Task.Repo, err
 	}
 	w := p.attempt(*job.Task.Repo, job.Save)

@@ -50,6 +50,9 @@ func (l leaver) HandOver(ctx context.Context, t api.Task) error {
 	return errors.Join(l.db.HandOver(ctx, store.Work{Tasks: []api.TaskID{t.ID}}, l.me, to), os.WriteFile(l.left, nil, 0o600))
 }
 
+// Moved implements task.Elsewhere.
+func (l leaver) Moved(context.Context, api.OwnerID) *api.TaskMove { return nil }
+
 // TestLeaves: a task leaves its host after the agent's part of each round, and goes on where nothing is but what was stored. Nothing is done twice.
 func TestLeaves(t *testing.T) {
 	t.Parallel()
@@ -150,6 +153,16 @@ func (c carried) Beside(api.WorkspaceID) string {
 		return ""
 	}
 	return c.beside
+}
+
+// FetchBeside implements repo.Archive.
+func (c carried) FetchBeside(context.Context, api.WorkspaceID) (dir string, remove func() error, err error) {
+	var last storedState
+	text, err := os.ReadFile(filepath.Join(c.root, "last"))
+	if err == nil {
+		err = json.Unmarshal(text, &last)
+	}
+	return filepath.Join(last.Dir, "beside"), func() error { return nil }, err
 }
 
 // bring gets the files of a task to this host.

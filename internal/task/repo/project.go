@@ -35,6 +35,8 @@ type project struct {
 	members repositories
 	repo    *cache.Repo
 	base    cache.Commit
+	// beside has commits of another node; empty for what is beside the workspace.
+	beside string
 	// issue is the issue that the request is about; without a name if there is none.
 	issue api.Document
 	// documents are the files of the commit that the request names.

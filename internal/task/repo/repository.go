@@ -96,6 +96,7 @@ func (r repositories) divide(ctx context.Context, from *cache.Repo, head, branch
 
 // enlist makes the members, and compiles the file policy of the workspace and of each.
 func (w *project) enlist() (err error) {
+	w.members = nil
 	for _, r := range w.req.All() {
 		m := &repository{project: w, TaskRepository: r, policy: w.req.FilePolicy}
 		if len(w.req.Also) > 0 {
@@ -235,6 +236,52 @@ func (w *project) locate(ctx context.Context, res api.RepoResult) error {
 		err = api.Errorf(api.KindInternal, "the commits of the task's repositories give %s instead of %s", w.base.Hash, res.Commit)
 	}
 	return err
+}
+
+// recall is locate for a task that is over, perhaps on another node: what is missing here comes from the remotes and the archive.
+func (w *project) recall(ctx context.Context, res api.RepoResult) error {
+	err := w.locate(ctx, res)
+	if w.cfg.Archive == nil || err == nil && w.has(ctx, res) {
+		return err
+	}
+	dir, remove, ferr := w.cfg.Archive.FetchBeside(ctx, cmp.Or(res.Checkpoint, res.Workspace))
+	switch {
+	case api.KindOf(ferr) == api.KindNotFound:
+		return err // nothing is missing that another node has
+	case ferr != nil:
+		return api.Errorf(api.KindOf(ferr), "the result of task %s: %w", w.task.ID, ferr).WithHint("%s", api.HintOf(ferr))
+	}
+	defer func() {
+		if err := remove(); err != nil {
+			w.cfg.Logger.Warn("cannot remove what was fetched from the archive", "task", w.task.ID, "err", err)
+		}
+	}()
+	w.beside = dir
+	for _, m := range w.members {
+		was, err := m.recorded(res)
+		if err != nil {
+			return err
+		}
+		m.base = cache.Commit{Hash: was.Commit, Branch: was.Base}
+		if err := m.refetch(ctx); err != nil {
+			return err
+		}
+	}
+	return w.locate(ctx, res)
+}
+
+// has reports whether the commits of a result are here.
+func (w *project) has(ctx context.Context, res api.RepoResult) bool {
+	has := func(r *cache.Repo, head string) bool {
+		ok, err := r.Has(ctx, head)
+		return head == "" || ok && err == nil
+	}
+	for _, m := range w.members {
+		if part, err := m.recorded(res); err == nil && !has(m.repo, part.Head) {
+			return false
+		}
+	}
+	return has(w.repo, res.Head)
 }
 
 // part returns the changes of a member, with paths relative to it.

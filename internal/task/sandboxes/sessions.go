@@ -22,11 +22,18 @@ type Stopper interface {
 	SetTTL(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error)
 }
 
+// Checkpoints copies workspaces that do not change any more.
+type Checkpoints interface {
+	// Copy makes a workspace with the files of another one, wherever they are.
+	Copy(ctx context.Context, id api.WorkspaceID, n workspace.New) (api.Workspace, error)
+}
+
 // SessionsConfig is what Sessions are made of. All fields are required but Now and Logger.
 type SessionsConfig struct {
-	Workspaces *workspace.Store
-	Sandboxes  Stopper
-	Stiller    Stiller
+	Workspaces  *workspace.Store
+	Checkpoints Checkpoints
+	Sandboxes   Stopper
+	Stiller     Stiller
 	// Changed learns when a sandbox that waits was paused (session.Paused), or is there no more (session.Stored). It is called
 	// from a goroutine of the Sessions.
 	Changed func(ctx context.Context, id api.SessionID, state session.State, reason string)
@@ -307,6 +314,12 @@ func (s *Sessions) CopyIdle(ctx context.Context, id api.SessionID, ws api.Worksp
 	return s.Copy(ctx, id, ws, nil)
 }
 
+// CopyCheckpoint copies a checkpoint, which may have been made on another node. beside is the directory with what came with it from there; empty if nothing did.
+func (s *Sessions) CopyCheckpoint(ctx context.Context, account string, id api.SessionID, ws api.WorkspaceID) (copied api.WorkspaceID, beside string, err error) {
+	w, err := s.cfg.Checkpoints.Copy(ctx, ws, workspace.New{Session: id, Account: account})
+	return w.ID, s.cfg.Workspaces.BesideOf(w.ID), err
+}
+
 // Copy implements repo.Sessions.
 func (s *Sessions) Copy(ctx context.Context, id api.SessionID, ws api.WorkspaceID, c repo.Sandbox) (api.WorkspaceID, error) {
 	was, err := s.cfg.Workspaces.Get(ws)
@@ -321,9 +334,19 @@ func (s *Sessions) Copy(ctx context.Context, id api.SessionID, ws api.WorkspaceI
 	return copyStanding(ctx, s.cfg.Workspaces, s.cfg.Stiller, c.Info().ID, ws, n, workspace.Copyable())
 }
 
-// Discard implements repo.Sessions. What cannot be removed now is removed with its session.
+const unneeded = "its session needs it no more"
+
+// Discard implements repo.Sessions. What cannot be removed now is removed with its session, and by a node that is there and has the files.
 func (s *Sessions) Discard(ctx context.Context, ws api.WorkspaceID) {
-	if err := s.cfg.Workspaces.RemoveLater(ws, "its session needs it no more"); err != nil && api.KindOf(err) != api.KindNotFound {
+	_, err := s.cfg.Workspaces.Get(ws)
+	if api.KindOf(err) == api.KindNotFound {
+		if err = s.cfg.Workspaces.Forget(ctx, ws, unneeded); api.KindOf(err) == api.KindConflict {
+			return
+		}
+	} else {
+		err = s.cfg.Workspaces.RemoveLater(ws, unneeded)
+	}
+	if err != nil && api.KindOf(err) != api.KindNotFound {
 		s.cfg.Logger.Warn("a workspace of a session is not removed yet", "workspace", ws, "err", err)
 	}
 }
@@ -340,7 +363,7 @@ func (s *Sessions) Sweep(ctx context.Context, id api.SessionID, keep map[api.Wor
 		if err != nil || w.Session != id || keep[ws] {
 			continue // gone, or unreadable; or not to be removed
 		}
-		if err := s.cfg.Workspaces.RemoveLater(ws, "its session needs it no more"); api.KindOf(err) != api.KindNotFound {
+		if err := s.cfg.Workspaces.RemoveLater(ws, unneeded); api.KindOf(err) != api.KindNotFound {
 			errs = append(errs, err)
 		}
 	}

@@ -38,7 +38,7 @@ func (s *Service) Restore(ctx context.Context, account, key string, req words.Re
 		if _, err := s.cfg.Sandboxes.Drop(ctx, o.ID); err != nil {
 			return err
 		}
-		copied, err := s.cfg.Sandboxes.CopyIdle(ctx, o.ID, t.Copy)
+		copied, err := s.copyCheckpoint(ctx, o, o.ID, t)
 		if err != nil {
 			return err
 		}
@@ -58,6 +58,18 @@ func (s *Service) Restore(ctx context.Context, account, key string, req words.Re
 		return nil
 	})
 	return out, err
+}
+
+// copyCheckpoint copies the checkpoint of a turn for a session, with the conversation up to it if both are still on another node.
+func (s *Service) copyCheckpoint(ctx context.Context, o *openSession, to api.SessionID, t turn) (api.WorkspaceID, error) {
+	copied, beside, err := s.cfg.Sandboxes.CopyCheckpoint(ctx, o.Account, to, t.Copy)
+	if err == nil {
+		if err = s.TakeTranscripts(o.ID, beside); err == nil {
+			return copied, nil
+		}
+		s.cfg.Sandboxes.Discard(ctx, copied)
+	}
+	return "", api.Errorf(api.KindOf(err), "turn %d of session %s: %w", t.N, o.Key, err).WithHint("%s", api.HintOf(err))
 }
 
 // supersede marks the turns that do not lead to one, and counts those that did count before.
@@ -119,7 +131,7 @@ func (s *Service) copyInto(ctx context.Context, f, o *openSession, t turn) (err 
 	if err := s.files.makeDir(f.ID); err != nil {
 		return err
 	}
-	if f.Workspace, err = s.cfg.Sandboxes.CopyIdle(ctx, f.ID, t.Copy); err != nil {
+	if f.Workspace, err = s.copyCheckpoint(ctx, o, f.ID, t); err != nil {
 		return err
 	}
 	for _, was := range o.conversation(t.N) {
@@ -132,7 +144,7 @@ func (s *Service) copyInto(ctx context.Context, f, o *openSession, t turn) (err 
 		last := was.N == t.N
 		was.N, was.After, was.Superseded, was.Copy, was.Checkpoint = n, n-1, false, "", false
 		if last {
-			if was.Copy, err = s.cfg.Sandboxes.CopyIdle(ctx, f.ID, t.Copy); err != nil {
+			if was.Copy, _, err = s.cfg.Sandboxes.CopyCheckpoint(ctx, f.Account, f.ID, f.Workspace); err != nil { // nobody has changed it yet
 				return err
 			}
 			was.Checkpoint = true

@@ -16,8 +16,8 @@ type Elsewhere interface {
 	// Stored waits until what is to be stored of the files of a workspace is stored, or the archive fails. It reports whether another node can continue with those of a
 	// checkpoint.
 	Stored(ctx context.Context, ws, checkpoint api.WorkspaceID) bool
-	// HandOver gives a session, with its workspace if it has one, to another node. After an error it is still here.
-	HandOver(ctx context.Context, s words.Session, c api.CreateTask) error
+	// HandOver gives a session to another node, with its workspace if it has one, and those of its checkpoints that the archive has. After an error it is still here.
+	HandOver(ctx context.Context, s words.Session, c api.CreateTask, checkpoints []api.WorkspaceID) error
 }
 
 const (
@@ -117,7 +117,13 @@ func (s *Service) give(ctx context.Context, o *openSession) (left, again bool) {
 		}
 		again = err == nil
 	default:
-		err = s.cfg.Elsewhere.HandOver(ctx, o.Session, o.like())
+		var checkpoints []api.WorkspaceID
+		for _, t := range o.turns {
+			if t.Copy != "" {
+				checkpoints = append(checkpoints, t.Copy)
+			}
+		}
+		err = s.cfg.Elsewhere.HandOver(ctx, o.Session, o.like(), checkpoints)
 		left = err == nil
 	}
 	s.mu.Lock()

@@ -23,6 +23,7 @@ type engine struct {
 	mu    sync.Mutex
 	tasks map[api.TaskID]api.Task
 	said  []string
+	fails bool // before an agent begins
 	// works and goOn hold a turn, if they are set.
 	works, goOn chan struct{}
 }
@@ -36,6 +37,9 @@ func (e *engine) StartTurn(_ context.Context, t task.Turn) (api.Task, error) {
 	if !known {
 		e.said = append(e.said, t.Create.Request)
 		row = api.Task{ID: t.ID, State: api.TaskDone, Outcome: api.OutcomeAnswered, Repo: &api.RepoResult{Workspace: "space", Checkpoint: api.WorkspaceID("copy of " + t.Create.Request)}}
+		if e.fails {
+			row = api.Task{ID: t.ID, State: api.TaskDone, Outcome: api.OutcomeCanceled, Repo: &api.RepoResult{}}
+		}
 		e.tasks[t.ID] = row
 	}
 	return row, nil
@@ -57,6 +61,10 @@ func (e *engine) Cancel(ctx context.Context, id api.TaskID) (api.Task, error) { 
 type waits struct {
 	mu   sync.Mutex
 	warm bool
+	// away is true while the files of sessions are on another node. stored are the checkpoints that the archive has.
+	away   bool
+	stored map[api.WorkspaceID]bool
+	gone   []api.WorkspaceID // what was discarded
 }
 
 func (*waits) Stays(api.SessionID, time.Duration, time.Duration) {}
@@ -76,10 +84,24 @@ func (w *waits) Drop(context.Context, api.SessionID) (api.Proof, error) {
 	return api.Proof{}, nil
 }
 
-func (*waits) CopyIdle(context.Context, api.SessionID, api.WorkspaceID) (api.WorkspaceID, error) {
+func (w *waits) CopyIdle(_ context.Context, _ api.SessionID, ws api.WorkspaceID) (api.WorkspaceID, error) {
+	if w.away {
+		return "", api.Errorf(api.KindNotFound, "workspace %s does not exist", ws)
+	}
 	return "copy", nil
 }
-func (*waits) Discard(context.Context, api.WorkspaceID) {}
+
+func (w *waits) CopyCheckpoint(_ context.Context, _ string, _ api.SessionID, ws api.WorkspaceID) (api.WorkspaceID, string, error) {
+	if w.away && !w.stored[ws] {
+		return "", "", api.Errorf(api.KindUnavailable, "its files are on the disk of node b").WithHint("start it")
+	}
+	if w.stored != nil {
+		w.stored["copy of "+ws] = true // it is here
+	}
+	return "copy of " + ws, "", nil
+}
+
+func (w *waits) Discard(_ context.Context, ws api.WorkspaceID) { w.gone = append(w.gone, ws) }
 func (*waits) Sweep(context.Context, api.SessionID, map[api.WorkspaceID]bool) error {
 	return nil
 }
@@ -94,6 +116,7 @@ type others struct {
 	stored api.WorkspaceID
 	fails  error
 	given  []api.OwnerID
+	copies []api.WorkspaceID // the checkpoints of what was given last
 	// at and goOn hold a hand-over, if they are set.
 	at, goOn chan struct{}
 }
@@ -110,7 +133,7 @@ func (o *others) Stored(_ context.Context, _, checkpoint api.WorkspaceID) bool {
 	return o.stored == "" || o.stored == checkpoint
 }
 
-func (o *others) HandOver(ctx context.Context, s words.Session, _ api.CreateTask) error {
+func (o *others) HandOver(ctx context.Context, s words.Session, _ api.CreateTask, checkpoints []api.WorkspaceID) error {
 	if o.at != nil {
 		o.at <- struct{}{}
 		<-o.goOn
@@ -128,7 +151,7 @@ func (o *others) HandOver(ctx context.Context, s words.Session, _ api.CreateTask
 	row, err := o.db.Session(ctx, s.ID)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.given = append(o.given, row.Owner)
+	o.given, o.copies = append(o.given, row.Owner), checkpoints
 	return err
 }
 
@@ -347,5 +370,58 @@ func TestHandOverRefused(t *testing.T) {
 			h.answered(2)
 			h.heard("one", "two")
 		})
+	}
+}
+
+// TestAfterMove: a session goes with its checkpoints. On the other node it is taken back and forked at once, from those that the archive has; the others say where they are. A turn that
+// ends before its files came leaves them as they are, and a session that is closed leaves nothing.
+func TestAfterMove(t *testing.T) {
+	ctx := t.Context()
+	h := newHost(t, openRows(t), &engine{tasks: map[api.TaskID]api.Task{}})
+	for n, text := range []string{"one", "two"} {
+		h.say(text, &words.Settings{})
+		h.answered(n + 1)
+	}
+	h.others.set(func(o *others) { o.stay = nil })
+	h.HandOver(ctx)
+	if want := []api.WorkspaceID{"copy of one", "copy of two"}; !slices.Equal(h.others.copies, want) {
+		t.Errorf("the checkpoints %q go, want %q", h.others.copies, want)
+	}
+	n := h.next()
+	n.waits.away, n.waits.stored = true, map[api.WorkspaceID]bool{"copy of two": true}
+	for what, do := range map[string]func(turn int, key string) error{
+		"restore": func(turn int, _ string) error {
+			_, err := n.Restore(ctx, "", "talk", words.Restore{Turn: turn})
+			return err
+		},
+		"fork": func(turn int, key string) error {
+			_, err := n.Fork(ctx, "", "talk", words.Fork{Turn: turn, Key: key})
+			return err
+		},
+	} {
+		err := do(1, "of-one")
+		if want := "turn 1 of session talk: its files are on the disk of node b"; api.KindOf(err) != api.KindUnavailable || err.Error() != want || api.HintOf(err) != "start it" {
+			t.Errorf("%s turn 1: %v, want %s", what, err, want)
+		}
+		if err := do(2, "of-two"); err != nil {
+			t.Errorf("%s turn 2: %v", what, err)
+		}
+	}
+	if s := n.talk(); s.At != 2 || s.Workspace != "copy of copy of two" {
+		t.Errorf("it is at turn %d, in workspace %s", s.At, s.Workspace)
+	}
+	n.engine.fails = true
+	n.say("three", nil)
+	n.answered(3)
+	if s := n.talk(); !s.Turns[2].Checkpoint || s.Turns[2].Changed {
+		t.Errorf("the turn that ended before its files came: %+v", s.Turns[2])
+	}
+	n.waits.gone = nil
+	if _, err := n.Remove(ctx, "", "talk"); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(n.waits.gone)
+	if want := []api.WorkspaceID{"copy of copy of two", "copy of copy of two", "copy of one", "copy of two"}; !slices.Equal(slices.Compact(n.waits.gone), slices.Compact(want)) {
+		t.Errorf("it leaves all but %q", n.waits.gone)
 	}
 }

@@ -42,6 +42,11 @@ func (s *Service) shut(ctx context.Context, o *openSession, reason string) (word
 	if err := s.save(ctx, o); err != nil {
 		return words.Session{}, err
 	}
+	for ws := range o.workspaces() {
+		if ws != "" {
+			s.cfg.Sandboxes.Discard(ctx, ws) // forget removes those that only the disk knows
+		}
+	}
 	s.forget(ctx, o)
 	return s.view(o), nil
 }

@@ -30,6 +30,9 @@ type Sandboxes interface {
 	Drop(ctx context.Context, id api.SessionID) (api.Proof, error)
 	// CopyIdle copies a workspace that nobody has, for a session.
 	CopyIdle(ctx context.Context, id api.SessionID, ws api.WorkspaceID) (api.WorkspaceID, error)
+	// CopyCheckpoint is CopyIdle for a checkpoint, which may have been made on another node. beside is the directory with what came with it from there; empty if
+	// nothing did.
+	CopyCheckpoint(ctx context.Context, account string, id api.SessionID, ws api.WorkspaceID) (copied api.WorkspaceID, beside string, err error)
 	Discard(ctx context.Context, ws api.WorkspaceID)
 	Sweep(ctx context.Context, id api.SessionID, keep map[api.WorkspaceID]bool) error
 }

@@ -431,6 +431,9 @@ func (s *Service) result(ctx context.Context, o *openSession, t *turn, r api.Rep
 	if t.Copy = r.Checkpoint; t.Copy == "" {
 		// Its daemon died in the middle, or it ended before its agent began.
 		copied, err := s.cfg.Sandboxes.CopyIdle(ctx, o.ID, o.Workspace)
+		if api.KindOf(err) == api.KindNotFound && t.After > 0 { // the files are still on another node, as the turn before left them
+			copied, err = s.copyCheckpoint(ctx, o, o.ID, o.turns[t.After-1])
+		}
 		if err != nil {
 			s.cfg.Logger.Warn("a turn has no checkpoint", "session", o.ID, "turn", t.N, "err", err)
 			return

@@ -2863,6 +2863,7 @@ ResumedEvent = TypedDict(
     {
         "cut": 'int',
         "daemon": 'int',
+        "move": 'NotRequired[TaskMove]',
         "ms": 'int',
         "pausedMs": 'int',
         "steps": 'int',
@@ -3801,6 +3802,7 @@ Task = TypedDict(
         "lessonsBy": 'NotRequired[Dict[str, int]]',
         "model": 'str',
         "models": 'NotRequired[Models]',
+        "moves": 'NotRequired[List[TaskMove]]',
         "outcome": 'NotRequired[Literal["verified", "needs_human", "declined", "canceled", "failed", "lost", "answered"]]',
         "owner": 'NotRequired[str]',
         "plan": 'NotRequired[ExecutionPlan]',
@@ -3813,6 +3815,16 @@ Task = TypedDict(
         "state": 'Literal["pending", "running", "done"]',
         "usage": 'NotRequired[Usage]',
         "value": 'NotRequired[Any]',
+    },
+)
+
+TaskMove = TypedDict(
+    "TaskMove",
+    {
+        "at": 'str',
+        "from": 'str',
+        "to": 'str',
+        "why": 'Literal["drained", "ended"]',
     },
 )
 

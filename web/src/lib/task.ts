@@ -65,6 +65,13 @@ export function usageOf(u: types.Usage | undefined): string {
   return [count(u.requests, "model call"), count(tokens, "token"), u.unpriced ? `${cost(u.costUsd)} and ${count(u.unpriced, "call")} without a price` : cost(u.costUsd)].join(", ");
 }
 
+/** Where a task continues, and why. */
+export function moveText(m: types.TaskMove | undefined): string {
+  if (!m) return "Continued after a restart of the daemon";
+  if (m.from === m.to) return `Continues on node ${m.to}, which drains, because no other node took it`;
+  return `Continues on node ${m.to}, because node ${m.from} ${m.why === "drained" ? "was drained" : "ended or could not reach the database"}`;
+}
+
 /** An event that a person may want to see, in one line. "" for others. */
 export function describe(e: types.Event): { text: string; detail?: string; tone?: Tone } | undefined {
   switch (e.type) {
@@ -99,7 +106,7 @@ export function describe(e: types.Event): { text: string; detail?: string; tone?
     case "task.todo":
       return { text: "List of work", detail: e.data?.items.map((i) => `${i.state === "completed" ? "☑" : i.state === "in_progress" ? "▸" : "☐"} ${i.text}`).join("\n") };
     case "task.resumed":
-      return { text: "Continued by another daemon", tone: "wait" };
+      return { text: moveText(e.data?.move), tone: "wait" };
     case "task.lessons":
       return { text: count(e.data?.lessons.length ?? 0, "lesson of an earlier task", "lessons of earlier tasks") };
     case "task.cancel":

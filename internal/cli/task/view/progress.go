@@ -89,7 +89,11 @@ func (p *Progress) Event(e api.Event) {
 	case api.EventTaskResumed:
 		var r api.ResumedEvent
 		if json.Unmarshal(e.Data, &r) == nil {
-			p.Say(fmt.Sprintf("continued after a restart of the daemon: %d recorded steps restored in %d ms, %d interrupted", r.Steps, r.MS, r.Cut))
+			where := "continued after a restart of the daemon"
+			if r.Move != nil {
+				where = MoveText(*r.Move)
+			}
+			p.Say(fmt.Sprintf("%s: %d recorded steps restored in %d ms, %d interrupted", where, r.Steps, r.MS, r.Cut))
 		}
 	case api.EventOverlap:
 		var o api.OverlapEvent
@@ -112,6 +116,18 @@ func (p *Progress) Event(e api.Event) {
 			p.attempt(e.Type, at)
 		}
 	}
+}
+
+// MoveText says on which node a task continues, and why.
+func MoveText(m api.TaskMove) string {
+	from, to := human.Sanitize(m.From), human.Sanitize(m.To)
+	switch {
+	case m.From == m.To:
+		return fmt.Sprintf("continues on node %s, which drains, because no other node took it", to)
+	case m.Why == api.MoveDrained:
+		return fmt.Sprintf("continues on node %s, because node %s was drained", to, from)
+	}
+	return fmt.Sprintf("continues on node %s, because node %s ended or could not reach the database", to, from)
 }
 
 func (p *Progress) attempt(t api.EventType, at api.AttemptEvent) {

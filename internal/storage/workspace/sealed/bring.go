@@ -36,30 +36,66 @@ func (s *Workspaces) Bring(ctx context.Context, id api.WorkspaceID, fits func(co
 	if a == nil || w.State == api.WorkspaceRemoved {
 		return api.Errorf(api.KindNotFound, "no state of workspace %s is in the archive", id)
 	}
+	return s.fetched(ctx, w, func(f workspace.Files) error {
+		if err := fits(ctx, *a); err != nil {
+			return err
+		}
+		if err := s.cfg.Store.Place(ctx, w, a.Layers, f); err != nil {
+			return err
+		}
+		s.cfg.Logger.Info("continuing with the files of another node", "workspace", id, "task", a.Task, "before", a.Step, "bytes", a.Bytes)
+		return nil
+	})
+}
+
+// Copy makes a workspace with the files of one that does not change any more: those that are here, or those in the archive. What the archive has is the new one's, too.
+//
+// Errors: KindNotFound if the files are neither here nor in the archive, KindConflict if something is missing or damaged there or if the workspace is in use,
+// KindExhausted if the disk is full, and those of the archive.
+func (s *Workspaces) Copy(ctx context.Context, id api.WorkspaceID, n workspace.New) (out api.Workspace, err error) {
+	w, err := s.cfg.Rows.Workspace(ctx, id)
+	if err != nil {
+		return out, err
+	}
+	n.Archived = w.Archived
+	out, err = s.cfg.Store.Fork(ctx, id, n)
+	if k := api.KindOf(err); k != api.KindNotFound && k != api.KindUnavailable {
+		return out, err
+	}
+	a := w.Archived
+	if a == nil || w.State == api.WorkspaceRemoved {
+		return out, api.Errorf(api.KindNotFound, "the files of workspace %s are not here, and not in the archive", id)
+	}
+	for _, d := range a.Layers {
+		n.Layers = append(n.Layers, layer.Digest(d))
+	}
+	n.Parent, n.Quota = id, w.QuotaBytes
+	err = s.fetched(ctx, w, func(f workspace.Files) error {
+		out, err = s.cfg.Store.MakeOf(ctx, n, f)
+		return err
+	})
+	return out, err
+}
+
+// fetched fetches the state of a workspace that is in the archive, and calls use with its files.
+func (s *Workspaces) fetched(ctx context.Context, w api.Workspace, use func(workspace.Files) error) error {
 	dir, remove, err := s.cfg.Store.Scratch()
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err := remove(); err != nil {
-			s.cfg.Logger.Warn("cannot remove the files of a workspace that was fetched", "workspace", id, "error", err)
+			s.cfg.Logger.Warn("cannot remove the files of a workspace that was fetched", "workspace", w.ID, "error", err)
 		}
 	}()
-	root, beside := filepath.Join(dir, "root"), filepath.Join(dir, "beside")
-	if err := s.fetch(ctx, *a, root, beside); err != nil {
+	f := workspace.Files{Root: filepath.Join(dir, "root"), Beside: filepath.Join(dir, "beside"), Bytes: w.Archived.Bytes}
+	if err := s.fetch(ctx, *w.Archived, f.Root, f.Beside); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return api.Errorf(damaged(err), "fetch workspace %s from the archive %s: %w", id, s.cfg.Artefacts, err).WithHint("%s", api.HintOf(err))
+		return api.Errorf(damaged(err), "fetch workspace %s from the archive %s: %w", w.ID, s.cfg.Artefacts, err).WithHint("%s", api.HintOf(err))
 	}
-	if err := fits(ctx, *a); err != nil {
-		return err
-	}
-	if err := s.cfg.Store.Place(ctx, w, a.Layers, root, beside, a.Bytes); err != nil {
-		return err
-	}
-	s.cfg.Logger.Info("continuing with the files of another node", "workspace", id, "task", a.Task, "before", a.Step, "bytes", a.Bytes)
-	return nil
+	return use(f)
 }
 
 // damaged is the kind of an error about the archive: nothing that was asked is invalid.

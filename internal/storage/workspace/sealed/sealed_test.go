@@ -75,6 +75,7 @@ type host struct {
 	*Workspaces
 	name, dir string
 	owner     api.OwnerID
+	continued string // which node continues the work of its earlier runs
 	layers    *layer.Store
 }
 
@@ -99,6 +100,7 @@ func (h *host) start(t *testing.T) {
 	h.layers, err = layer.New(layer.Config{Dir: filepath.Join(h.dir, "layers"), Archive: archive.Archive{Blobs: h.blobs}})
 	must(t, err)
 	s, err := workspace.Open(t.Context(), workspace.Config{Dir: filepath.Join(h.dir, "workspaces"), Layers: h.layers, Rows: h.db, Owner: h.owner,
+		Continued: func(context.Context, api.Workspace) string { return h.continued },
 		Elsewhere: func(_ context.Context, o api.OwnerID) string {
 			if n := h.nodes[o]; n != h.name {
 				return n
@@ -302,6 +304,73 @@ func TestBring(t *testing.T) {
 				t.Error(cmp.Diff(files, got))
 			}
 		})
+	}
+}
+
+// TestCopy: a workspace that does not change any more is copied on each node, while its own one lives too, with what lies beside it. The archive has the copies as well.
+func TestCopy(t *testing.T) {
+	f := newFleet(t)
+	a, b, c := f.host(t, "a"), f.host(t, "b"), f.host(t, "c")
+	w := a.make(t)
+	a.write(t, w.ID, map[string]string{"new": "1", "removed": ""})
+	session := workspace.New{Session: api.NewSessionID()}
+	_, err := b.Copy(t.Context(), w.ID, session)
+	wantKind(t, err, api.KindNotFound, "not here, and not in the archive")
+	a.seal(t, w, "round 2")
+	was, files, changes := a.row(t, w.ID), a.files(t, w.ID), a.changes(t, w.ID)
+	for _, h := range []*host{a, b, c} {
+		for from := []api.WorkspaceID{w.ID}; len(from) <= 2; { // a copy, and a copy of it
+			got, err := h.Copy(t.Context(), from[len(from)-1], session)
+			must(t, err)
+			row := h.row(t, got.ID)
+			if row.Owner != h.owner || row.State != api.WorkspaceIdle || row.Session != session.Session || row.Parent != from[len(from)-1] || !cmp.Equal(row.Archived, was.Archived) {
+				t.Errorf("%+v", row)
+			}
+			if got := h.files(t, got.ID); !maps.Equal(got, files) {
+				t.Error(cmp.Diff(files, got))
+			}
+			if got := h.changes(t, got.ID); !slices.Equal(got, changes) {
+				t.Error(cmp.Diff(changes, got))
+			}
+			if text, err := os.ReadFile(filepath.Join(h.cfg.Store.BesideOf(got.ID), "commits.json")); h != a && string(text) != "round 2" {
+				t.Errorf("beside it: %q, %v", text, err)
+			}
+			from = append(from, got.ID)
+		}
+	}
+	if row := a.row(t, w.ID); !cmp.Equal(was.Archived, row.Archived) || row.Owner != a.owner {
+		t.Errorf("%+v", row)
+	}
+	// A living node keeps what it has; what an ended one had is forgotten.
+	wantKind(t, b.cfg.Store.Forget(t.Context(), w.ID, "test"), api.KindConflict, "another daemon")
+	a.die(t)
+	must(t, b.cfg.Store.Forget(t.Context(), w.ID, "test"))
+	_, err = c.Copy(t.Context(), w.ID, session)
+	wantKind(t, err, api.KindNotFound, "not here, and not in the archive")
+}
+
+// TestContinued: a node that is back does not take the files of work that another node continues, and has not opened yet.
+func TestContinued(t *testing.T) {
+	for _, continued := range []string{"", "node b"} { // the first is the control
+		f := newFleet(t)
+		a, b := f.host(t, "a"), f.host(t, "b")
+		w := a.make(t)
+		a.write(t, w.ID, map[string]string{"new": "1"})
+		a.seal(t, w, "round 2")
+		a.die(t)
+		a.stop(t)
+		a.start(t)
+		a.continued = continued
+		l, err := a.cfg.Store.Lease(t.Context(), w.ID)
+		l.Release()
+		brought := b.Bring(t.Context(), w.ID, fits)
+		if continued == "" {
+			must(t, err)
+			wantKind(t, brought, api.KindConflict, "another daemon")
+			continue
+		}
+		wantKind(t, err, api.KindUnavailable, "continues on node b")
+		must(t, brought)
 	}
 }
 
