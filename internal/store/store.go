@@ -145,6 +145,7 @@ type Nodes interface {
 	// silent nodes that left something unfinished, and all earlier runs of the heir's own node, become the heir's, unless they are
 	// another's that has not ended. It returns those that are the heir's and left something unfinished. Each owner has one heir at a time.
 	// judges is asked when the database has answered, for which InheritOwners may have waited: if it returns false, nothing happens. It may be nil.
+	// If the clock of the database was set within the time of a lease, no node counts as silent.
 	InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration, judges func() bool) ([]Inherited, error)
 	// HandOver gives work to another owner that lives: it belongs to a new owner of the same node, which has ended and whose heir the other one is.
 	// KindConflict, and no change, if not all of it is unfinished and of the first owner, workspaces excepted, or if the other one has ended.
