@@ -63,6 +63,13 @@ func TestSeal(t *testing.T) {
 	if a, ok := one.open(cookie); !ok || a.State != "s" {
 		t.Errorf("%+v %v", a, ok)
 	}
+	again, err := newSealer([]byte("one")) // another node's
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, ok := again.open(cookie); !ok || a.State != "s" {
+		t.Errorf("at another node: %+v %v", a, ok)
+	}
 	other, err := newSealer([]byte("other"))
 	if err != nil {
 		t.Fatal(err)
