@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hortus.dev/test/patience"
+	"hortus.dev/test/tier"
 	testtools "hortus.dev/test/tools"
 )
 
@@ -20,8 +21,10 @@ func onPath(program string) bool {
 }
 
 // TestGoRun runs README's first command in an empty home. Its sandbox is a container, and
-// after its answer gVisor is built in the background; later sandboxes use it.
+// after its answer gVisor is built in the background; later sandboxes use it. In T1, .ci/run runs the command, and
+// internal/platform/gvisorbuild TestBuild builds gVisor.
 func TestGoRun(t *testing.T) {
+	tier.Soak(t)
 	testtools.Dir(t) // skip unless this machine can build gVisor
 	root, err := filepath.Abs("../..")
 	if err != nil {

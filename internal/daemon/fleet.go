@@ -258,7 +258,7 @@ func (s *System) sharedSecret(ctx context.Context, name string) ([]byte, error) 
 func (s *System) used(what string) func(ctx context.Context, id string, ends time.Time) (bool, error) {
 	return func(ctx context.Context, id string, ends time.Time) (bool, error) {
 		// Keys of requests have no spaces.
-		row := store.Once{Key: what + " " + id, Request: []byte(what), CreatedAt: time.Now().UTC(), ExpiresAt: ends.UTC()}
+		row := store.Once{Key: what + " " + id, Request: []byte(what), CreatedAt: s.db.Now().UTC(), ExpiresAt: ends.UTC()}
 		_, first, err := s.db.BeginOnce(ctx, row, math.MaxInt32)
 		return first, err
 	}

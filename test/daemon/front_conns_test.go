@@ -103,6 +103,21 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// TestWithoutHost: checks of load balancers may be HTTP/1.0 without a Host, and nothing else may lack it.
+func TestWithoutHost(t *testing.T) {
+	_, addr := listening(t, front.Bounds{})
+	for head, want := range map[string]string{
+		"GET /healthz HTTP/1.0\r\n": " 200 ", "GET /healthz HTTP/1.1\r\n": " 400 ", "GET /metrics HTTP/1.0\r\n": " 400 ", "GET /v1/info HTTP/1.0\r\n": " 400 ",
+		"GET / HTTP/1.0\r\n": " 400 ", "GET http://evil.example/healthz HTTP/1.0\r\n": " 400 ",
+	} {
+		c := reach(t, addr)
+		io.WriteString(c, head+"\r\n")
+		if b, err := io.ReadAll(c); err != nil || !strings.Contains(strings.SplitN(string(b), "\r\n", 2)[0], want) {
+			t.Errorf("%q: %.200q, %v", head, b, err)
+		}
+	}
+}
+
 // TestBigHead sends heads of which one is too long.
 func TestBigHead(t *testing.T) {
 	_, addr := listening(t, front.Bounds{})

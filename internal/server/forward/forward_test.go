@@ -544,6 +544,7 @@ func TestDeadNode(t *testing.T) {
 	for _, how := range []string{"silent", "closed"} {
 		if fl.silent[b.ID] = how == "silent"; how == "closed" {
 			b.peers.Close()
+			a.f.Close() // or a request may be on its way over a connection that ends
 		}
 		status, answer, _ := a.get("POST", "/things/x", "body")
 		if status != 502 || !strings.Contains(answer, "on node node-1, which does not answer") {
@@ -569,6 +570,7 @@ func TestHeir(t *testing.T) {
 	for _, how := range []string{"silent", "closed"} {
 		if fl.silent[b.ID] = how == "silent"; how == "closed" {
 			b.peers.Close()
+			a.f.Close() // or a request may be on its way over a connection that ends
 		}
 		for _, heir := range []*heirAfter{{5, a.ID}, {5, c.ID}} {
 			fl.at["x"], fl.heirs = b.ID, map[string]*heirAfter{"x": heir}

@@ -295,7 +295,7 @@ func checkForm(r *http.Request) error {
 		return api.Errorf(api.KindInvalid, "the target %.100q of the request is not a path", r.RequestURI)
 	case r.ProtoMajor > 1 && r.Header.Get("Host") != "":
 		return api.Errorf(api.KindInvalid, "the request has a Host beside its :authority")
-	case r.Host == "":
+	case r.Host == "" && (r.ProtoAtLeast(1, 1) || r.URL.Path != "/healthz" && r.URL.Path != "/readyz"): // checks of load balancers may be HTTP/1.0
 		return api.Errorf(api.KindInvalid, "the request has no Host")
 	}
 	return nil
