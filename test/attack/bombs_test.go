@@ -38,7 +38,7 @@ func runBomb(name string) int {
 	case "file":
 		err = fileBomb(arg)
 	case "sysv":
-		err = sysvBomb()
+		err = sysvBomb(arg == "attached")
 	case "pipes":
 		err = fillBomb(pipeEnds)
 	case "sockets":
@@ -150,7 +150,7 @@ func fileBomb(dir string) error {
 	return pour(f)
 }
 
-func sysvBomb() error {
+func sysvBomb(attached bool) error {
 	const step = 16 << 20
 	for n := 0; n < bombBytes; n += step {
 		id, err := unix.SysvShmGet(unix.IPC_PRIVATE, step, 0o600|unix.IPC_CREAT)
@@ -164,7 +164,10 @@ func sysvBomb() error {
 		for i := 0; i < len(b); i += 4096 {
 			b[i] = 1
 		}
-		if err := unix.SysvShmDetach(b); err != nil { // the segment stays
+		if attached {
+			continue
+		}
+		if err := unix.SysvShmDetach(b); err != nil { // the segment stays, unless the kernel removes it
 			return err
 		}
 	}

@@ -77,9 +77,8 @@ func nodeHasCgroup1() bool {
 }
 
 // mayEnd reports whether a bomb may end its sandbox: one on a kernel of its own, or, where no guest can count what it takes, a pod.
-// Memory of System V can be counted, but belongs to no process: what is taken between two checks of the guest is the guest's end.
 func (w *world) mayEnd(bomb string) bool {
-	return w.ownKernel() || w.isolation == kubernetes.Name && nodeHasCgroup1() && (bomb == "pipes" || bomb == "sockets" || bomb == "page tables" || bomb == "System V memory")
+	return w.ownKernel() || w.isolation == kubernetes.Name && nodeHasCgroup1() && (bomb == "pipes" || bomb == "sockets" || bomb == "page tables")
 }
 
 // TestPodDisk writes more files than the limit of a pod. Nothing refuses that: the cluster evicts the pod, and says why.

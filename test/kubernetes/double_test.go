@@ -111,7 +111,8 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// restricted returns what of a pod the restricted profile of Pod Security does not allow.
+// restricted returns what of a pod the restricted profile of Pod Security does not allow, or what makes its guest slow or
+// its memory endless.
 func restricted(o map[string]any) (bad []string) {
 	want := func(what string, got, want any) {
 		if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
@@ -120,6 +121,7 @@ func restricted(o map[string]any) (bad []string) {
 	}
 	want("service account", at(o, "spec", "automountServiceAccountToken"), false)
 	want("root", at(o, "spec", "securityContext", "runAsNonRoot"), true)
+	want("settings of its kernel", at(o, "spec", "securityContext", "sysctls"), []any{map[string]any{"name": "kernel.shm_rmid_forced", "value": "1"}})
 	for _, kind := range []string{"initContainers", "containers"} {
 		c := at(o, "spec", kind, 0)
 		want(kind+": escalation", at(c, "securityContext", "allowPrivilegeEscalation"), false)
@@ -139,6 +141,9 @@ func restricted(o map[string]any) (bad []string) {
 	for _, v := range o["spec"].(map[string]any)["volumes"].([]any) {
 		if at(v, "emptyDir") == nil {
 			bad = append(bad, fmt.Sprintf("volume: %v", v))
+		}
+		if at(v, "name") == "guest" {
+			want("medium of the guest's program", at(v, "emptyDir", "medium"), "Memory")
 		}
 	}
 	return bad

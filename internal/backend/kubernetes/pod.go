@@ -23,7 +23,8 @@ const guestDir = "/hortus"
 // home is the home directory of a sandbox's user.
 const home = "/home/user"
 
-// guestMemory is what the guest needs besides the memory of its commands, and guestDisk besides their files, in bytes.
+// guestMemory is what the guest and its program need besides the memory of its commands, and guestDisk what a pod needs
+// besides their files, in bytes.
 const (
 	guestMemory = 64 << 20
 	guestDisk   = 64 << 20
@@ -186,6 +187,9 @@ func (s *Service) podOf(id api.SandboxID, r remote.Request, d birth.Dial) (objec
 		"securityContext": object{
 			"runAsNonRoot": true, "runAsUser": uid, "runAsGroup": uid,
 			"seccompProfile": object{"type": "RuntimeDefault"},
+			// Memory of System V ends with the last process that has it attached. Otherwise it would stay when its
+			// processes were killed for it, and a pod without free memory has a guest that no longer answers.
+			"sysctls": []object{{"name": "kernel.shm_rmid_forced", "value": "1"}},
 		},
 		"initContainers": []object{{
 			"name": guestContainer, "image": s.cfg.GuestImage, "command": []string{"/hortus-guest", birth.ArgCopy, program, "/files/workspace", "/files/tmp", "/files/home"},
@@ -203,7 +207,9 @@ func (s *Service) podOf(id api.SandboxID, r remote.Request, d birth.Dial) (objec
 			"terminationMessagePolicy": "FallbackToLogsOnError",
 		}},
 		"volumes": []object{
-			{"name": "guest", "emptyDir": object{"sizeLimit": strconv.Itoa(guestDisk)}},
+			// In memory, from which a pod without swap loses nothing: from a disk, a guest whose commands take all memory would
+			// read its own program again with each step, and be too slow to end them.
+			{"name": "guest", "emptyDir": object{"medium": "Memory", "sizeLimit": strconv.Itoa(guestDisk)}},
 			{"name": "files", "emptyDir": object{"sizeLimit": strconv.FormatInt(disk, 10)}}, // subdirectories, so that they belong to the user
 		},
 	}
