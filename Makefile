@@ -33,15 +33,15 @@ REAL = /test/|/client$$|/cmd/hortus-bench|/internal/agent$$|/internal/(agent/(ar
 # test runs T1: everything that this machine can test in minutes.
 test:
 	$(GO) test ./...
-	$(GO) -C test/sdks test ./...
 	$(GO) -C test/charts test ./...
 	$(GO) -C cmd/hortus-runsc run ./patch ../../bin
 	$(GVISOR) test ./... gvisor.dev/gvisor/pkg/sentry/pgalloc gvisor.dev/gvisor/pkg/sentry/mm gvisor.dev/gvisor/pkg/sentry/fsimpl/tmpfs gvisor.dev/gvisor/pkg/state gvisor.dev/gvisor/pkg/state/wire
 
 # soak runs T2: kill storms, load, every toolchain, large transfers, the release twice,
-# the emulated machine. It takes more than an hour.
+# the vendors' SDKs of models, the emulated machine. It takes more than an hour.
 soak: build
 	HORTUS_TEST_TIER=soak $(GO) test -count=1 -timeout 2h ./...
+	$(GO) -C test/sdks test -count=1 ./...
 	bash .ci/release
 	$(GO) run ./test/vm
 
