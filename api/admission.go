@@ -43,6 +43,20 @@ func PatienceOf(ctx context.Context) (time.Duration, bool) {
 	return d, ok
 }
 
+type waitToldKey struct{}
+
+// WithWaitTold has told called when what hangs on the context begins to wait for capacity on the host, and when it waits for something
+// else. Several goroutines may call it at once.
+func WithWaitTold(ctx context.Context, told func(WaitingEvent)) context.Context {
+	return context.WithValue(ctx, waitToldKey{}, told)
+}
+
+// WaitToldOf returns the function of WithWaitTold; nil if nobody wants to know.
+func WaitToldOf(ctx context.Context) func(WaitingEvent) {
+	told, _ := ctx.Value(waitToldKey{}).(func(WaitingEvent))
+	return told
+}
+
 type noWaitKey struct{}
 
 // WithoutWaiting has what hangs on the context fail at once if the host has no capacity for it: another host may have. refused is

@@ -55,6 +55,7 @@ const (
 	EventCandidate    EventType = "task.candidate"   // best.Candidate: one begins, ended, or was chosen or not
 	EventCompact      EventType = "task.compact"     // CompactEvent: the agent's history was shortened
 	EventTodo         EventType = "task.todo"        // TodoEvent: the agent wrote its list of work
+	EventTaskWaiting  EventType = "task.waiting"     // WaitingEvent: a sandbox of it waits for capacity
 	EventOverlap      EventType = "task.overlap"     // OverlapEvent: others change the same files of the repository
 	EventTaskResumed  EventType = "task.resumed"     // ResumedEvent: another daemon continues it
 	EventTaskCancel   EventType = "task.cancel"      // {}: cancellation began

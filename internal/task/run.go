@@ -18,6 +18,7 @@ const storeTimeout = 30 * time.Second
 
 // run is the life of one task, from its start to its last event.
 func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r *activeTask) {
+	ctx = api.WithWaitTold(ctx, func(w api.WaitingEvent) { r.log.Emit(ctx, api.EventTaskWaiting, w) })
 	if t.Create.Repo != nil {
 		worked(&t, e.repository(ctx, &t, ms, from, r))
 		if !r.run.Left() {

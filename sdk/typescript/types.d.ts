@@ -628,7 +628,7 @@ export interface EscalationEvent {
   why: string;
 }
 
-export type Event = EventTaskCreated | EventTaskStarted | EventTaskPlan | EventTaskCode | EventTaskEscalation | EventTaskAttempt | EventTaskPhase | EventTaskOutput | EventTaskResult | EventTaskDiagnosis | EventTaskModel | EventTaskModelRetry | EventTaskStep | EventTaskTier | EventTaskTool | EventTaskSay | EventTaskCandidate | EventTaskCompact | EventTaskTodo | EventTaskResumed | EventTaskOverlap | EventTaskRetry | EventTaskLessons | EventTaskCancel | EventTaskFinished | EventSandboxState | EventSandboxUpdated | EventSandboxWaiting | EventSandboxSnapshot | EventSandboxForked | EventSandboxAdopted | EventSandboxEgress | EventSandboxEgressPolicy | EventSandboxExec | EventSandboxExecEnd | EventSessionCreated | EventSessionMessage | EventSessionRemoved | EventSessionTurn | EventSessionRestored | EventSessionAnswer | EventSessionState | EventSessionBack | EventSessionForked | EventSessionClosed | EventPlanCreated | EventPlanPlanned | EventPlanState | EventPlanItem | EventPlanEdited | EventPlanAmendment | EventPlanFinished | EventHookReceived | EventHookStarted | EventHookEnded | EventHookComment;
+export type Event = EventTaskCreated | EventTaskStarted | EventTaskPlan | EventTaskCode | EventTaskEscalation | EventTaskAttempt | EventTaskPhase | EventTaskOutput | EventTaskResult | EventTaskDiagnosis | EventTaskModel | EventTaskModelRetry | EventTaskStep | EventTaskTier | EventTaskTool | EventTaskSay | EventTaskCandidate | EventTaskCompact | EventTaskTodo | EventTaskResumed | EventTaskWaiting | EventTaskOverlap | EventTaskRetry | EventTaskLessons | EventTaskCancel | EventTaskFinished | EventSandboxState | EventSandboxUpdated | EventSandboxWaiting | EventSandboxSnapshot | EventSandboxForked | EventSandboxAdopted | EventSandboxEgress | EventSandboxEgressPolicy | EventSandboxExec | EventSandboxExecEnd | EventSessionCreated | EventSessionMessage | EventSessionRemoved | EventSessionTurn | EventSessionRestored | EventSessionAnswer | EventSessionState | EventSessionBack | EventSessionForked | EventSessionClosed | EventPlanCreated | EventPlanPlanned | EventPlanState | EventPlanItem | EventPlanEdited | EventPlanAmendment | EventPlanFinished | EventHookReceived | EventHookStarted | EventHookEnded | EventHookComment;
 
 export interface EventHookComment {
   at: string;
@@ -1076,6 +1076,14 @@ export interface EventTaskTool {
   seq: number;
   stream: Stream;
   type: "task.tool";
+}
+
+export interface EventTaskWaiting {
+  at: string;
+  data?: WaitingEvent;
+  seq: number;
+  stream: Stream;
+  type: "task.waiting";
 }
 
 export interface ExampleDelivery {
@@ -2209,7 +2217,7 @@ export interface RunCode {
   language?: string;
 }
 
-export type RunEvent = RunEventCreated | RunEventStarted | RunEventPlan | RunEventCode | RunEventEscalation | RunEventAttempt | RunEventPhase | RunEventOutput | RunEventResult | RunEventDiagnosis | RunEventModel | RunEventModelRetry | RunEventStep | RunEventTier | RunEventTool | RunEventSay | RunEventCandidate | RunEventCompact | RunEventTodo | RunEventResumed | RunEventOverlap | RunEventRetry | RunEventLessons | RunEventCancel | RunEventVerdict;
+export type RunEvent = RunEventCreated | RunEventStarted | RunEventPlan | RunEventCode | RunEventEscalation | RunEventAttempt | RunEventPhase | RunEventOutput | RunEventResult | RunEventDiagnosis | RunEventModel | RunEventModelRetry | RunEventStep | RunEventTier | RunEventTool | RunEventSay | RunEventCandidate | RunEventCompact | RunEventTodo | RunEventResumed | RunEventWaiting | RunEventOverlap | RunEventRetry | RunEventLessons | RunEventCancel | RunEventVerdict;
 
 export interface RunEventAttempt {
   at: string;
@@ -2409,6 +2417,14 @@ export interface RunEventVerdict {
   seq: number;
   stream: Stream;
   type: "verdict";
+}
+
+export interface RunEventWaiting {
+  at: string;
+  data?: WaitingEvent;
+  seq: number;
+  stream: Stream;
+  type: "waiting";
 }
 
 export interface Sandbox {

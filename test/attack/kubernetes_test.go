@@ -45,7 +45,7 @@ func clusterConfig(t *testing.T, dir string) kubernetes.Config {
 	l.Close()
 	return kubernetes.Config{
 		Kubeconfig: os.Getenv("HORTUS_TEST_KUBECONFIG"), Namespace: "sandboxes", Image: "hortus.test/node:1", GuestImage: "hortus.test/guest:1",
-		GuestURL: "https://" + address, Listen: address, CPUOvercommit: 20, Dir: dir,
+		GuestURL: "https://" + address, Listen: address, Dir: dir,
 	}
 }
 

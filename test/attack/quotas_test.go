@@ -59,6 +59,9 @@ func TestQuotas(t *testing.T) {
 func (w *world) takeQuota(t *testing.T, mode, quota string, most int) (user string, n int) {
 	t.Helper()
 	sandbox := w.create(t, func(r *api.CreateSandbox) {
+		if w.isolation == "kubernetes" {
+			r.Limits.CPUs = 0.2 // five fit on a node with two processors
+		}
 		if w.guestIsUser() {
 			r.Limits.MemoryBytes = 4 << 30 // a guest without control groups counts the program once for each of its processes
 		}

@@ -186,6 +186,9 @@ func bombard(t *testing.T, w *world) {
 						t.Errorf("%s: %+v, %v\n%.600s%.300s", wrong, r.exec.Exit, err, r.stdout, r.stderr)
 					}
 				}
+				if e := r.exec.Exit; w.isolation == "kubernetes" && b.limits.MemoryBytes > 0 && e.Signal == "SIGKILL" && e.Cause == "" {
+					t.Errorf("killed at the limit of memory, which its end does not say: %+v", e)
+				}
 				w.alive(t, calm.ID)
 				// What a command does is its own end, not its sandbox's. A kernel of the
 				// sandbox's own may end with its memory, and that is said.

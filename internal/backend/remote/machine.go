@@ -209,8 +209,12 @@ func (m *machine) Stats(ctx context.Context) (api.Stats, error) {
 	if err != nil {
 		return api.Stats{}, api.Errorf(api.KindOf(err), "statistics of sandbox %s: %w", m.r.Spec.ID, err)
 	}
+	kills := int64(-1)
+	if s.MemoryKills != nil {
+		kills = *s.MemoryKills
+	}
 	return api.Stats{
-		At: time.Now().UTC(), CPUTimeMS: s.CPUTimeMS, MemoryBytes: s.RSS, MemoryOwnBytes: -1, MemoryPeakBytes: -1, MemoryKills: -1,
+		At: time.Now().UTC(), CPUTimeMS: s.CPUTimeMS, MemoryBytes: s.RSS, MemoryOwnBytes: -1, MemoryPeakBytes: -1, MemoryKills: kills,
 		Processes: s.Processes, DiskUsedBytes: s.DiskUsed, DiskTotalBytes: s.DiskTotal,
 	}, nil
 }

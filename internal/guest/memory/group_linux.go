@@ -33,15 +33,7 @@ func ownGroup(dir fs.FS) (group, bool) {
 
 // used is the memory in use, in bytes; 0 if it is not known.
 func (g group) used() (n int64) {
-	b, err := fs.ReadFile(g.dir, g.file)
-	if err != nil {
-		return 0
-	}
-	stat := map[string]int64{}
-	for line := range strings.Lines(string(b)) {
-		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		stat[name], _ = strconv.ParseInt(value, 10, 64)
-	}
+	stat := fields(g.dir, g.file)
 	for _, name := range g.plus {
 		n += stat[name]
 	}
@@ -49,6 +41,33 @@ func (g group) used() (n int64) {
 		n -= stat[name]
 	}
 	return max(n, 0)
+}
+
+// Kills returns how many processes of the own control group the kernel has killed for their memory. ok is false where that is
+// not known: at the root of the control groups, and in gVisor.
+func Kills() (n int64, ok bool) { return kills(os.DirFS("/sys/fs/cgroup")) }
+
+func kills(dir fs.FS) (n int64, ok bool) {
+	for _, file := range []string{"memory.events", "memory/memory.oom_control"} {
+		if n, ok = fields(dir, file)["oom_kill"]; ok {
+			break
+		}
+	}
+	return n, ok
+}
+
+// fields reads a file with a name and a number in each line.
+func fields(dir fs.FS, file string) map[string]int64 {
+	out := map[string]int64{}
+	b, err := fs.ReadFile(dir, file)
+	if err != nil {
+		return out
+	}
+	for line := range strings.Lines(string(b)) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		out[name], _ = strconv.ParseInt(value, 10, 64)
+	}
+	return out
 }
 
 // ownMemory is the memory of this process alone, in bytes.

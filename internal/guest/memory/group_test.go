@@ -24,3 +24,21 @@ func TestGroup(t *testing.T) {
 		}
 	}
 }
+
+// TestKills: both versions count what the kernel has killed.
+func TestKills(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, text string
+		want       int64
+		ok         bool
+	}{
+		"version 2": {"memory.events", "low 0\nmax 17\noom 4\noom_kill 3\noom_group_kill 0\n", 3, true},
+		"version 1": {"memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n", 2, true},
+		"none yet":  {"memory.events", "oom_kill 0\n", 0, true},
+		"no group":  {"memory.stat", "anon 1\n", 0, false},
+	} {
+		if n, ok := kills(fstest.MapFS{c.file: {Data: []byte(c.text)}}); n != c.want || ok != c.ok {
+			t.Errorf("%s: %d, %v", name, n, ok)
+		}
+	}
+}

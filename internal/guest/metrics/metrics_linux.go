@@ -54,6 +54,9 @@ func (s *Service) Serve(c *rpc.Conn, req *http.Request) error {
 	if s.cfg.OwnMachine && unix.Getrusage(unix.RUSAGE_CHILDREN, &own) == nil { // no host counts what has ended
 		m.CPUTimeMS += (own.Utime.Nano() + own.Stime.Nano()) / int64(time.Millisecond)
 	}
+	if n, ok := memory.Kills(); ok && s.cfg.OwnMachine {
+		m.MemoryKills = &n
+	}
 	m.CPUUsedPct = s.cpu.used(now, time.Duration(m.CPUTimeMS)*time.Millisecond, m.CPUCount)
 	m.MemUsed, m.MemTotal = m.RSS, s.cfg.Memory
 	if s.cfg.OwnKernel {

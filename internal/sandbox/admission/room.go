@@ -91,7 +91,7 @@ func (g *Gate) why(c api.WaitCause, r sandbox.Need) string {
 	case api.WaitDisk:
 		return fmt.Sprintf("%s of disk are free and %s are allocated to %d sandboxes; the sandbox needs %s", size(g.host.DiskFree), size(g.disk), g.n, size(r.Disk))
 	case api.WaitSandboxes:
-		return fmt.Sprintf("%d sandboxes exist, the maximum configured for this host", g.n)
+		return fmt.Sprintf("%d of %d sandboxes exist, the maximum configured for this host", g.n, g.cfg.MaxSandboxes)
 	case api.WaitCPUs:
 		return fmt.Sprintf("%.4g of %.4g processors are allocated to %d sandboxes; the sandbox needs %.4g", g.cpus, g.cpuBudget(), g.n, r.CPUs)
 	}

@@ -120,8 +120,8 @@ func (x *command) exit(end *envd.EndEvent) api.Exit {
 	default:
 		e.Cause = "" // not a word of ours
 	}
-	// A SIGKILL without a request may be due to the memory limit. The host's own
-	// counter decides, never the guest.
+	// A SIGKILL without a request may be due to the memory limit. The backend's
+	// counter decides: the host's own one, and where there is none, as in a pod, the guest's.
 	if e.Signal == "SIGKILL" && e.Cause == "" && x.set.memoryKilled(x.c) {
 		e.Cause = api.CauseMemory
 	}

@@ -65,7 +65,7 @@ func (c *capacity) take(ctx context.Context, in *instance, queued func() error) 
 	defer cancel()
 	defer in.wait.Set(cancel)()
 	var unstored error
-	waited := false
+	waited, told, cause := false, api.WaitToldOf(ctx), api.WaitCause("")
 	release, err := a.Admit(waiting, n, func(e api.WaitingEvent) {
 		if !waited && queued != nil {
 			if unstored = queued(); unstored != nil {
@@ -75,6 +75,10 @@ func (c *capacity) take(ctx context.Context, in *instance, queued func() error) 
 		}
 		waited = true
 		c.facts.append(in.id, api.EventWaiting, e)
+		if told != nil && e.Cause != cause {
+			told(e)
+		}
+		cause = e.Cause
 	})
 	switch {
 	case unstored != nil:

@@ -103,19 +103,26 @@ func (w *world) waits(t *testing.T, id api.SandboxID) (out []api.WaitingEvent) {
 func TestWaitsForRoom(t *testing.T) {
 	w, g := bounded(t, 1)
 	first := w.create(t, api.CreateSandbox{})
-	row, done := w.waiting(t, t.Context())
+	told := make(chan api.WaitingEvent, 10)
+	row, done := w.waiting(t, api.WithWaitTold(t.Context(), func(e api.WaitingEvent) { told <- e }))
 	if row.State != api.SandboxStarting {
 		t.Errorf("it is %s while it waits", row.State)
 	}
 	eventually(t, "the log says why it waits", func() bool { return len(w.waits(t, row.ID)) > 0 })
-	if e := w.waits(t, row.ID)[0]; e.Cause != api.WaitSandboxes || e.Position != 1 || e.Of != 1 || !strings.Contains(e.Why, "1 sandboxes exist") {
+	if e := w.waits(t, row.ID)[0]; e.Cause != api.WaitSandboxes || e.Position != 1 || e.Of != 1 || !strings.Contains(e.Why, "1 of 1 sandboxes exist") {
 		t.Errorf("%+v", e)
+	}
+	if e := <-told; e.Cause != api.WaitSandboxes {
+		t.Errorf("told %+v", e)
 	}
 	if _, _, err := w.Sandboxes.Kill(t.Context(), first.ID); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
 		t.Fatal(err)
+	}
+	if len(told) > 0 {
+		t.Errorf("the same was told again: %+v", <-told)
 	}
 	now, err := w.Sandboxes.Get(t.Context(), row.ID)
 	if err != nil || now.State != api.SandboxRunning || now.ExpiresAt.Sub(row.ExpiresAt) <= 0 {

@@ -155,6 +155,8 @@ func phaseOf(e api.Event) string {
 		return "repairing"
 	case api.EventRepoStep:
 		return fmt.Sprintf("round %d: %.40s", d.Round, d.Step)
+	case api.EventTaskWaiting:
+		return "waiting for capacity"
 	case api.EventTool:
 		return fmt.Sprintf("round %d: agent uses %.40s", d.Round, d.Tool)
 	}

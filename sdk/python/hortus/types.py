@@ -832,7 +832,7 @@ EscalationEvent = TypedDict(
     },
 )
 
-Event = Union["EventTaskCreated", "EventTaskStarted", "EventTaskPlan", "EventTaskCode", "EventTaskEscalation", "EventTaskAttempt", "EventTaskPhase", "EventTaskOutput", "EventTaskResult", "EventTaskDiagnosis", "EventTaskModel", "EventTaskModelRetry", "EventTaskStep", "EventTaskTier", "EventTaskTool", "EventTaskSay", "EventTaskCandidate", "EventTaskCompact", "EventTaskTodo", "EventTaskResumed", "EventTaskOverlap", "EventTaskRetry", "EventTaskLessons", "EventTaskCancel", "EventTaskFinished", "EventSandboxState", "EventSandboxUpdated", "EventSandboxWaiting", "EventSandboxSnapshot", "EventSandboxForked", "EventSandboxAdopted", "EventSandboxEgress", "EventSandboxEgressPolicy", "EventSandboxExec", "EventSandboxExecEnd", "EventSessionCreated", "EventSessionMessage", "EventSessionRemoved", "EventSessionTurn", "EventSessionRestored", "EventSessionAnswer", "EventSessionState", "EventSessionBack", "EventSessionForked", "EventSessionClosed", "EventPlanCreated", "EventPlanPlanned", "EventPlanState", "EventPlanItem", "EventPlanEdited", "EventPlanAmendment", "EventPlanFinished", "EventHookReceived", "EventHookStarted", "EventHookEnded", "EventHookComment"]
+Event = Union["EventTaskCreated", "EventTaskStarted", "EventTaskPlan", "EventTaskCode", "EventTaskEscalation", "EventTaskAttempt", "EventTaskPhase", "EventTaskOutput", "EventTaskResult", "EventTaskDiagnosis", "EventTaskModel", "EventTaskModelRetry", "EventTaskStep", "EventTaskTier", "EventTaskTool", "EventTaskSay", "EventTaskCandidate", "EventTaskCompact", "EventTaskTodo", "EventTaskResumed", "EventTaskWaiting", "EventTaskOverlap", "EventTaskRetry", "EventTaskLessons", "EventTaskCancel", "EventTaskFinished", "EventSandboxState", "EventSandboxUpdated", "EventSandboxWaiting", "EventSandboxSnapshot", "EventSandboxForked", "EventSandboxAdopted", "EventSandboxEgress", "EventSandboxEgressPolicy", "EventSandboxExec", "EventSandboxExecEnd", "EventSessionCreated", "EventSessionMessage", "EventSessionRemoved", "EventSessionTurn", "EventSessionRestored", "EventSessionAnswer", "EventSessionState", "EventSessionBack", "EventSessionForked", "EventSessionClosed", "EventPlanCreated", "EventPlanPlanned", "EventPlanState", "EventPlanItem", "EventPlanEdited", "EventPlanAmendment", "EventPlanFinished", "EventHookReceived", "EventHookStarted", "EventHookEnded", "EventHookComment"]
 
 EventHookComment = TypedDict(
     "EventHookComment",
@@ -1447,6 +1447,17 @@ EventTaskTool = TypedDict(
         "seq": 'int',
         "stream": 'Stream',
         "type": 'Literal["task.tool"]',
+    },
+)
+
+EventTaskWaiting = TypedDict(
+    "EventTaskWaiting",
+    {
+        "at": 'str',
+        "data": 'NotRequired[WaitingEvent]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["task.waiting"]',
     },
 )
 
@@ -2935,7 +2946,7 @@ RunCode = TypedDict(
     },
 )
 
-RunEvent = Union["RunEventCreated", "RunEventStarted", "RunEventPlan", "RunEventCode", "RunEventEscalation", "RunEventAttempt", "RunEventPhase", "RunEventOutput", "RunEventResult", "RunEventDiagnosis", "RunEventModel", "RunEventModelRetry", "RunEventStep", "RunEventTier", "RunEventTool", "RunEventSay", "RunEventCandidate", "RunEventCompact", "RunEventTodo", "RunEventResumed", "RunEventOverlap", "RunEventRetry", "RunEventLessons", "RunEventCancel", "RunEventVerdict"]
+RunEvent = Union["RunEventCreated", "RunEventStarted", "RunEventPlan", "RunEventCode", "RunEventEscalation", "RunEventAttempt", "RunEventPhase", "RunEventOutput", "RunEventResult", "RunEventDiagnosis", "RunEventModel", "RunEventModelRetry", "RunEventStep", "RunEventTier", "RunEventTool", "RunEventSay", "RunEventCandidate", "RunEventCompact", "RunEventTodo", "RunEventResumed", "RunEventWaiting", "RunEventOverlap", "RunEventRetry", "RunEventLessons", "RunEventCancel", "RunEventVerdict"]
 
 RunEventAttempt = TypedDict(
     "RunEventAttempt",
@@ -3209,6 +3220,17 @@ RunEventVerdict = TypedDict(
         "seq": 'int',
         "stream": 'Stream',
         "type": 'Literal["verdict"]',
+    },
+)
+
+RunEventWaiting = TypedDict(
+    "RunEventWaiting",
+    {
+        "at": 'str',
+        "data": 'NotRequired[WaitingEvent]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["waiting"]',
     },
 )
 

@@ -32,3 +32,23 @@ func TestContinued(t *testing.T) {
 		}
 	}
 }
+
+// TestWaits: a task says for what a sandbox of it waits.
+func TestWaits(t *testing.T) {
+	for want, e := range map[string]api.WaitingEvent{
+		"[wait] a sandbox waits for disk: 1 GB of disk are free\n":                   {Cause: api.WaitDisk, Why: "1 GB of disk are free", Position: 1, Of: 4},
+		"[wait] a sandbox waits for its turn: others were first; 2 wait before it\n": {Cause: api.WaitTurn, Why: "others were first", Position: 3, Of: 4},
+	} {
+		var out bytes.Buffer
+		p := NewProgress(app.Env{Stderr: &out, Getenv: func(string) string { return "" }}, false, "t1")
+		data, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Event(api.Event{Type: api.EventTaskWaiting, Data: data})
+		p.Close()
+		if !strings.HasSuffix(out.String(), want) {
+			t.Errorf("%q, want %q", out.String(), want)
+		}
+	}
+}
