@@ -89,8 +89,12 @@ func AcquireLock(path string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
-// Release releases the lock.
-func (l *Lock) Release() { l.f.Close() }
+// Release releases the lock. Without an unlock of its own, a child that was forked and has not executed its program yet
+// would keep the lock.
+func (l *Lock) Release() {
+	unix.Flock(int(l.f.Fd()), unix.LOCK_UN)
+	l.f.Close()
+}
 
 // LockIsFree reports whether no process holds the lock of a file. Nobody holds the lock
 // of a file that does not exist.
