@@ -46,7 +46,7 @@ func New(cfg *birth.Config, processes *process.Manager) *Watcher {
 		w.check = (&kernelMemory{w: w, used: func() int64 { return Used() - ownMemory() }}).check
 	case cfg.OwnMachine && cfg.PID1: // a container of its own
 		if g, ok := ownGroup(os.DirFS("/sys/fs/cgroup")); ok {
-			w.check = (&kernelMemory{w: w, used: func() int64 { return g.used() - ownMemory() }}).check
+			w.check = (&kernelMemory{w: w, used: func() int64 { return g.used() - ownMemory() }, kills: Kills}).check
 		}
 	}
 	return w
@@ -83,9 +83,12 @@ func (w *Watcher) checkProcesses() time.Duration {
 type kernelMemory struct {
 	w    *Watcher
 	used func() int64
+	// kills counts the processes that the kernel has killed for memory; nil if it kills none, or the guest cannot know.
+	kills func() (n int64, ok bool)
 
-	killed time.Time // when a process was last killed
+	killed time.Time // when a process was last killed, here or by the kernel
 	then   int64     // lowest use since then, in bytes
+	seen   int64     // the kernel's kills
 }
 
 // check compares once and returns the time until the next check.
@@ -99,8 +102,11 @@ func (k *kernelMemory) check() time.Duration {
 			k.then = min(k.then, used)
 			return shortInterval
 		}
-		all, _ := k.w.members()
-		k.w.killLargest(all)
+		// What the kernel has just killed is releasing its memory too: the largest of the others is not to blame.
+		if !k.kernelKilled() {
+			all, _ := k.w.members()
+			k.w.killLargest(all)
+		}
 		k.killed, k.then = time.Now(), used
 		return shortInterval
 	case used < limit-limit/8:
@@ -113,6 +119,19 @@ func (k *kernelMemory) check() time.Duration {
 		return idleInterval
 	}
 	return checkInterval
+}
+
+// kernelKilled reports whether the kernel has killed a process for memory since the last call.
+func (k *kernelMemory) kernelKilled() bool {
+	if k.kills == nil {
+		return false
+	}
+	n, ok := k.kills()
+	was := k.seen
+	if ok {
+		k.seen = n
+	}
+	return ok && n > was
 }
 
 // interval is the time until the next check if more than half of limit is in use: in
