@@ -32,10 +32,10 @@ func TestNodesCannotReachEachOther(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.cut()
-			for range 3 { // the first one may have a connection that was open
+			for range 3 { // the first one may have a connection that was open: its silence, and one attempt to open another
 				began := time.Now()
 				err := f.asks(ctx, 1, box.ID)
-				if api.KindOf(err) != api.KindUnavailable || time.Since(began) > patience.Of(15*time.Second) {
+				if api.KindOf(err) != api.KindUnavailable || time.Since(began) > patience.Of(10*time.Second) {
 					t.Errorf("after %s: %s: %v", time.Since(began).Round(time.Millisecond), api.KindOf(err), err)
 				}
 				t.Logf("after %s: %v", time.Since(began).Round(time.Millisecond), err)

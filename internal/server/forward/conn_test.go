@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"context"
 	"io"
 	"net"
 	"os"
@@ -37,6 +38,26 @@ func TestSilence(t *testing.T) {
 			idle, _ = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE)
 		}); err != nil || int64(ms) != silence.Milliseconds() || idle != int(keepAlive.Idle.Seconds()) {
 			t.Errorf("%d ms, %d s, %v", ms, idle, err)
+		}
+	}
+}
+
+// TestTimedOut: a connection that timed out is told by its error, whichever deadline came first.
+func TestTimedOut(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{&net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, true}, // the deadline of the socket
+		{&net.OpError{Op: "dial", Err: context.DeadlineExceeded}, true},
+		{context.DeadlineExceeded, true}, // of a handshake
+		{&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ETIMEDOUT)}, true},
+		{&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, false},
+		{context.Canceled, false},
+		{io.EOF, false},
+	} {
+		if got := timedOut(c.err); got != c.want {
+			t.Errorf("%v: %t", c.err, got)
 		}
 	}
 }

@@ -184,10 +184,16 @@ func (f *Forwarder) dial(ctx context.Context, network, host string) (net.Conn, e
 		}
 		raw.Close()
 	}
-	if ctx.Err() != nil && parent.Err() == nil {
+	if timedOut(err) && parent.Err() == nil {
 		failed(err)
 	}
 	return nil, unreachable{err}
+}
+
+// timedOut reports whether a connection was not opened in time. The context of an attempt may not have ended yet then: the socket has a deadline of its own.
+func timedOut(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
 }
 
 // failure is that of a connection that timed out, or of one that ended in silence.
