@@ -292,8 +292,8 @@ func (l *Ledger) Pays(ctx context.Context, account string, level float64) (why s
 		return "", false
 	}
 	l.mu.Lock()
-	if l.paying && l.running[l.payer] == 0 {
-		l.paying = false
+	if l.paying && l.running[l.payer] == 0 { // what they wrote until they ended is nobody else's to pay
+		l.paying, l.nextLevel = false, level/2
 	}
 	paying, next, names := l.paying, l.nextLevel, slices.Sorted(maps.Keys(l.running))
 	l.mu.Unlock()
@@ -317,7 +317,7 @@ func (l *Ledger) Pays(ctx context.Context, account string, level float64) (why s
 				l.payer, most = name, used
 			}
 		}
-		l.paying, l.nextLevel = true, level/2
+		l.paying = true
 	}
 	if !l.paying || l.payer != account {
 		return "", false

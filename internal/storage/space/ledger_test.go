@@ -205,14 +205,14 @@ func TestPays(t *testing.T) {
 	ends(1)
 	ends(0.9, "alice")
 	alice()
-	ends(0.89, "alice") // the second sandbox
+	ends(0.4, "alice") // the second sandbox writes until it has ended
 	again()
-	ends(0.8)
-	ends(0.46)
-	ends(0.44, "")
-	operator()
 	ends(0.4)
-	ends(0.2, "bob")
+	ends(0.21)
+	ends(0.19, "")
+	operator()
+	ends(0.18)
+	ends(0.08, "bob")
 	ends(1.5) // there is space again
 	b.Run("alice")
 	ends(0.99, "alice")
