@@ -47,8 +47,7 @@ func Server(t testing.TB, around func(http.Handler) http.Handler) *httptest.Serv
 // returns the URL. The server is built by the first test that needs it, which takes minutes.
 func Gateway(t testing.TB) string {
 	t.Helper()
-	program, err := gateway()
-	must(t, err)
+	program := GatewayProgram(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	address := l.Addr().String()
@@ -82,6 +81,14 @@ func Gateway(t testing.TB) string {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// GatewayProgram returns the path of that server's program.
+func GatewayProgram(t testing.TB) string {
+	t.Helper()
+	program, err := gateway()
+	must(t, err)
+	return program
 }
 
 // gateway builds the server, or finds the one that was built before, and returns its path.
