@@ -16,6 +16,9 @@ const (
 
 	// MaxEgressLine is the maximum size of a request or an answer, in bytes.
 	MaxEgressLine = 1 << 10
+	// MaxEgressResolvers is the maximum number of streams with EgressResolve that a guest has
+	// open. Beyond it a host may answer EgressErrBusy, so that a lookup fails.
+	MaxEgressResolvers = 8
 )
 
 // EgressRequest is the first line of a stream.

@@ -40,6 +40,20 @@ func newSandbox(t *testing.T, c *client.Client, p *api.EgressPolicy) *client.San
 	return world.Sandbox(t, c, api.CreateSandbox{Isolation: "container", Egress: p, Limits: api.Limits{MemoryBytes: 2 << 30}})
 }
 
+// lookups is a program whose 64 threads begin to resolve names at the same time, as package managers do.
+const lookups = `python3 -c '
+import socket, threading
+failed, begin = [], threading.Barrier(64)
+def resolve():
+    begin.wait()
+    for _ in range(5):
+        try: socket.getaddrinfo("example.com", 443)
+        except OSError as e: failed.append(e)
+threads = [threading.Thread(target=resolve) for _ in range(64)]
+for t in threads: t.start()
+for t in threads: t.join()
+print(320 - len(failed), "of 320 resolved", set(map(str, failed)))'`
+
 // TestEgressPrograms connects with real programs through terminated TLS, over HTTP/1.1 and
 // HTTP/2. None of them is configured for a proxy or a certificate authority.
 func TestEgressPrograms(t *testing.T) {
@@ -66,6 +80,7 @@ func TestEgressPrograms(t *testing.T) {
 		{"a static Go program, HTTP/2", "/tmp/fetch", "/tmp/fetch " + url, "HTTP/2.0 hello over"},
 		{"java", "java", "cat > /tmp/F.java <<'E'\nimport java.net.URI; import java.net.http.*;\npublic class F { public static void main(String[] a) throws Exception {\nvar r = HttpClient.newHttpClient().send(HttpRequest.newBuilder(URI.create(a[0])).build(), HttpResponse.BodyHandlers.ofString());\nSystem.out.println(r.version() + \" \" + r.body()); } }\nE\njava /tmp/F.java " + url, "HTTP_2 hello over"},
 		{"a proxy that was configured", "curl", "curl -sS -x http://127.0.0.1:3128 " + url, "hello over"},
+		{"many lookups at once", "python3", lookups, "320 of 320 resolved"},
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			if out, err := world.Sh(t, s, "command -v "+p.needs); err != nil {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"hortus.dev/api"
+	"hortus.dev/api/envd"
 	"hortus.dev/internal/egress"
 	"hortus.dev/internal/egress/broker"
 	"hortus.dev/internal/egress/policy"
@@ -15,8 +16,8 @@ import (
 const (
 	// maxDials is the maximum number of lookups and connection attempts at once.
 	maxDials = 64
-	// maxResolvers is the maximum number of streams that ask for names.
-	maxResolvers = 8
+	// maxResolvers is the maximum number of streams that ask for names: those of a guest, and as many that it has closed and that have not been seen to end.
+	maxResolvers = 2 * envd.MaxEgressResolvers
 )
 
 // Session serves one sandbox. Its methods may be called from several goroutines.

@@ -12,15 +12,8 @@ import (
 	"hortus.dev/api/envd"
 )
 
-const (
-	// maxStreams is the maximum number of streams that questions are asked on. Other
-	// questions wait for a turn.
-	maxStreams = 16
-	// maxIdle is the maximum number of streams that are kept for the next question, and
-	// idleTimeout how long.
-	maxIdle     = 4
-	idleTimeout = 10 * time.Second
-)
+// idleTimeout is how long a stream is kept for the next question.
+const idleTimeout = 10 * time.Second
 
 // Stream is a stream to the host.
 type Stream interface {
@@ -28,7 +21,7 @@ type Stream interface {
 	SetDeadline(time.Time) error
 }
 
-// asker asks the host about names.
+// asker asks the host about names, on as many streams as the host has for it. Other questions wait for a turn.
 type asker struct {
 	open  func(context.Context) (Stream, error)
 	turns chan struct{} // one value for each question that is being asked
@@ -92,10 +85,6 @@ func (a *asker) take(ctx context.Context) (_ *questionStream, used bool, err err
 func (a *asker) put(k *questionStream) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.idle) >= maxIdle {
-		k.s.Close()
-		return
-	}
 	a.idle = append(a.idle, k)
 	k.expire = time.AfterFunc(idleTimeout, func() { a.drop(k) })
 }

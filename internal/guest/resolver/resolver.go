@@ -46,7 +46,7 @@ type Resolver struct {
 
 // New returns a resolver.
 func New(cfg Config) *Resolver {
-	r := &Resolver{names: cfg.Names, asker: &asker{open: cfg.Open, turns: make(chan struct{}, maxStreams)}, queries: make(chan struct{}, maxQueries)}
+	r := &Resolver{names: cfg.Names, asker: &asker{open: cfg.Open, turns: make(chan struct{}, envd.MaxEgressResolvers)}, queries: make(chan struct{}, maxQueries)}
 	r.SetHostname(cfg.Hostname)
 	return r
 }

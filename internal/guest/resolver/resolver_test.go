@@ -7,12 +7,14 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"hortus.dev/api/envd"
@@ -223,6 +225,30 @@ func TestStreamsEnd(t *testing.T) {
 		t.Errorf("%d streams", h.opened)
 	}
 	r.asker.close()
+}
+
+// TestQuestionsWait asks many questions at once: no more streams are open than a host has for them, and each question gets its answer.
+func TestQuestionsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		h := &host{answer: func(name string) envd.EgressAnswer { <-release; return allow(name) }}
+		r := New(Config{Open: h.open, Names: NewNames()})
+		defer r.asker.close()
+		var all sync.WaitGroup
+		for i := range 64 {
+			all.Go(func() {
+				if code, _ := ask(t, r, message(fmt.Sprintf("n%d.example.org", i), typeA, false)); code != codeOK {
+					t.Errorf("question %d: code %d", i, code)
+				}
+			})
+		}
+		synctest.Wait()
+		close(release)
+		all.Wait()
+		if h.opened != envd.MaxEgressResolvers {
+			t.Errorf("%d streams", h.opened)
+		}
+	})
 }
 
 // TestHostileAnswers has the host send what is no answer.
