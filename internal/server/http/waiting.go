@@ -15,7 +15,7 @@ import (
 const waitDoc = `If it waits for capacity of the host and the client accepts application/x-ndjson, the status is 200 and the answer has one JSON value per line: ` +
 	`{"type":"waiting", ...} when the wait begins and when its cause changes, and one last line, which is {"type":"error","error": a problem} or {"type":"done","answer": ...}.`
 
-// telling tells a client that accepts lines for what its request waits. A client of another node is that node's to tell.
+// telling tells a client that accepts lines for what its request waits. The node that a client reached tells it, also of a wait at another node.
 func telling(h http.Handler, stalled time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !accepts(r, typeLines) || forward.Arrived(r.Context()) {
@@ -35,6 +35,7 @@ type waitWriter struct {
 
 	mu     sync.Mutex
 	lines  *lines // nil until something waits
+	ended  bool   // nothing is told any more
 	status int    // of the answer, if it has begun
 	body   bytes.Buffer
 }
@@ -76,7 +77,7 @@ func (w *waitWriter) Write(p []byte) (int, error) {
 func (w *waitWriter) told(e api.WaitingEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.status != 0 {
+	if w.status != 0 || w.ended {
 		return
 	}
 	if w.lines == nil {
@@ -95,7 +96,7 @@ func (w *waitWriter) send(l api.WaitLine) {
 func (w *waitWriter) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.lines == nil {
+	if w.ended = true; w.lines == nil {
 		return
 	}
 	body := bytes.TrimSpace(w.body.Bytes())
