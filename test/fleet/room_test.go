@@ -20,10 +20,11 @@ func TestRoomElsewhere(t *testing.T) {
 		*client.Sandbox
 		err error
 	}
+	told := make(chan api.WaitingEvent, 100)
 	create := func() <-chan made {
 		to := make(chan made, 1)
 		go func() {
-			s, err := c.Sandboxes.Create(ctx, api.CreateSandbox{})
+			s, err := c.Sandboxes.Create(api.WithWaitTold(ctx, func(e api.WaitingEvent) { told <- e }), api.CreateSandbox{})
 			to <- made{s, err}
 		}()
 		return to
@@ -47,8 +48,15 @@ func TestRoomElsewhere(t *testing.T) {
 	}
 	first := <-create()
 	on(first)
+	hears := func() {
+		t.Helper()
+		if e := <-told; e.Cause != api.WaitSandboxes {
+			t.Errorf("told %+v", e)
+		}
+	}
 	second := create()
 	waiting(1)
+	hears()
 	all = b.add(t, all)
 	joined := <-second
 	if on(joined) != all[1] {
@@ -56,6 +64,7 @@ func TestRoomElsewhere(t *testing.T) {
 	}
 	third := create() // it waits on one of them, and the other one is going to have room
 	waiting(1)
+	hears()
 	ends, stays := first, all[0]
 	for i, x := range world.Must(c.FleetNodes(ctx))(t).Nodes {
 		if x.Capacity.Waiting == 0 {
