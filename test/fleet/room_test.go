@@ -15,7 +15,9 @@ func TestRoomElsewhere(t *testing.T) {
 	b := newBase(t)
 	b.sandboxes = 1
 	all := b.open(t, 1)
-	ctx, c := t.Context(), all[0].Client
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	c := all[0].Client
 	type made struct {
 		*client.Sandbox
 		err error
@@ -78,4 +80,23 @@ func TestRoomElsewhere(t *testing.T) {
 	if got := on(<-third); got != stays {
 		t.Error("what waited is not where another sandbox ended")
 	}
+	// One waits on each node then. The client hears of both, and ends both.
+	fourth := create()
+	waiting(1)
+	hears()
+	fifth := create()
+	waiting(2)
+	hears()
+	for _, x := range world.Must(c.FleetNodes(t.Context()))(t).Nodes {
+		if x.Capacity.Waiting != 1 {
+			t.Errorf("%d wait on node %s", x.Capacity.Waiting, x.Name)
+		}
+	}
+	leave()
+	for _, one := range []<-chan made{fourth, fifth} {
+		if m := <-one; api.KindOf(m.err) != api.KindCanceled {
+			t.Error(m.err)
+		}
+	}
+	waiting(0)
 }
