@@ -35,7 +35,7 @@ type waitWriter struct {
 
 	mu     sync.Mutex
 	lines  *lines // nil until something waits
-	ended  bool   // nothing is told any more
+	ended  bool   // no more lines follow
 	status int    // of the answer, if it has begun
 	body   bytes.Buffer
 }
