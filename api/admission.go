@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -26,6 +28,34 @@ type WaitingEvent struct {
 	Position int   `json:"position"`
 	Of       int   `json:"of"`
 	WaitedMS int64 `json:"waitedMs"`
+}
+
+// Words says what the sandbox waits for, for a person: "waits for disk: ...".
+func (w WaitingEvent) Words() string {
+	what := string(w.Cause)
+	switch w.Cause {
+	case WaitSandboxes:
+		what = "the end of another one"
+	case WaitCPUs:
+		what = "processors"
+	case WaitTurn:
+		what = "its turn"
+	}
+	text := fmt.Sprintf("waits for %s: %s", what, w.Why)
+	if w.Position > 1 {
+		text += fmt.Sprintf("; %d wait before it", w.Position-1)
+	}
+	return text
+}
+
+// WaitLine is one line of the answer to a client that accepts lines, if what it requests has to wait for capacity. Type says which other
+// field is set.
+type WaitLine struct {
+	Type    LineType      `json:"type"`
+	Waiting *WaitingEvent `json:"waiting,omitempty"`
+	// Answer is the whole answer of a request that does not wait.
+	Answer json.RawMessage `json:"answer,omitempty"`
+	Error  *Problem        `json:"error,omitempty"`
 }
 
 type patienceKey struct{}

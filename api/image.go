@@ -79,6 +79,8 @@ const (
 	LineError LineType = "error"
 	// LineOutput is what a step printed.
 	LineOutput LineType = "output"
+	// LineWaiting is what a request waits for.
+	LineWaiting LineType = "waiting"
 )
 
 // maxImageName is the maximum length of what names an image, in bytes.

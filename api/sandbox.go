@@ -225,6 +225,9 @@ type Sandbox struct {
 	Held bool `json:"held,omitempty"`
 	// Node is the name of the node of a fleet that has it, or had it; empty for a daemon alone.
 	Node string `json:"node,omitempty"`
+	// Waiting is what it waits for before it can start or be resumed; nil if it does not wait. In a list of a fleet's sandboxes, only those
+	// of the node that answers have it.
+	Waiting *WaitingEvent `json:"waiting,omitempty"`
 	// Moving is true while it is moved to another node of a fleet: it is paused, and continues there.
 	Moving bool `json:"moving,omitempty"`
 	// MemoryKills counts the processes that the memory limit ended, as far as they

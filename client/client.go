@@ -137,6 +137,9 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
 	}
+	if api.WaitToldOf(ctx) != nil {
+		req.Header.Set("Accept", "application/json, "+typeLines)
+	}
 	if key, ok := ctx.Value(idempotencyKey{}).(string); ok {
 		req.Header.Set("Idempotency-Key", key)
 	}
@@ -201,6 +204,9 @@ func (c *Client) query(ctx context.Context, method, path string, query url.Value
 		return err
 	}
 	defer resp.Body.Close()
+	if told := api.WaitToldOf(ctx); told != nil && resp.Header.Get("Content-Type") == typeLines {
+		return waited(ctx, resp.Body, path, told, out)
+	}
 	if out == nil {
 		_, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
 		return err
@@ -212,6 +218,33 @@ func (c *Client) query(ctx context.Context, method, path string, query url.Value
 		return api.Errorf(api.KindUnavailable, "the daemon's answer to %s was interrupted: %w", path, err)
 	}
 	return nil
+}
+
+// typeLines is the media type of an answer with one JSON value per line.
+const typeLines = "application/x-ndjson"
+
+// waited reads the answer of a request that waited for capacity. told gets what it waits for.
+func waited(ctx context.Context, body io.Reader, path string, told func(api.WaitingEvent), out any) error {
+	dec := json.NewDecoder(io.LimitReader(body, maxAnswer))
+	for {
+		var line api.WaitLine
+		err := dec.Decode(&line)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && line.Waiting != nil:
+			told(*line.Waiting)
+			continue
+		case err == nil && line.Error != nil:
+			return line.Error.Err()
+		case err == nil && out != nil:
+			err = json.Unmarshal(line.Answer, out)
+		}
+		if err != nil {
+			return api.Errorf(api.KindUnavailable, "the daemon's answer to %s was interrupted: %w", path, err)
+		}
+		return nil
+	}
 }
 
 // Info returns which daemon answers, and what it holds.

@@ -22,7 +22,8 @@ type Sandbox struct {
 // SandboxService makes, finds and lists sandboxes.
 type SandboxService struct{ service }
 
-// Create makes a sandbox and returns when its guest answers.
+// Create makes a sandbox and returns when its guest answers. If it waits for capacity of the host, the function of
+// api.WithWaitTold hears for what; the same holds for [Sandbox.Fork] and [Sandbox.Resume].
 func (s *SandboxService) Create(ctx context.Context, req api.CreateSandbox) (*Sandbox, error) {
 	var row api.Sandbox
 	if err := s.client.call(ctx, http.MethodPost, "/v1/sandboxes", req, &row); err != nil {

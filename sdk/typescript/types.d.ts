@@ -138,7 +138,7 @@ export interface BuildLine {
   output?: string;
   snapshot?: Snapshot;
   step?: string;
-  type: "step" | "done" | "error";
+  type: "step" | "output" | "waiting" | "done" | "error";
 }
 
 export interface BuildTemplate {
@@ -1385,7 +1385,7 @@ export interface ImageLine {
   error?: Problem;
   image?: Image;
   step?: string;
-  type: "step" | "done" | "error";
+  type: "step" | "output" | "waiting" | "done" | "error";
 }
 
 export interface ImageMark {
@@ -2107,7 +2107,7 @@ export interface RepositoryLine {
   error?: Problem;
   progress?: string;
   repository?: Repository;
-  type: "step" | "done" | "error";
+  type: "step" | "output" | "waiting" | "done" | "error";
 }
 
 export interface RepositoryPolicy {
@@ -2468,6 +2468,7 @@ export interface Sandbox {
   task?: string;
   template: string;
   unenforced?: Unenforced[];
+  waiting?: WaitingEvent;
   workspace?: string;
 }
 
@@ -2952,7 +2953,7 @@ export interface TemplateLine {
   error?: Problem;
   snapshot?: Snapshot;
   step?: string;
-  type: "step" | "done" | "error";
+  type: "step" | "output" | "waiting" | "done" | "error";
 }
 
 export interface TemplateReport {
@@ -3088,6 +3089,13 @@ export interface Version {
   gvisor?: string;
   os: string;
   version: string;
+}
+
+export interface WaitLine {
+  answer?: unknown;
+  error?: Problem;
+  type: "step" | "output" | "waiting" | "done" | "error";
+  waiting?: WaitingEvent;
 }
 
 export interface WaitRequest {

@@ -15,15 +15,18 @@ func TestRoomElsewhere(t *testing.T) {
 	b := newBase(t)
 	b.sandboxes = 1
 	all := b.open(t, 1)
-	ctx, c := t.Context(), all[0].Client
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	c := all[0].Client
 	type made struct {
 		*client.Sandbox
 		err error
 	}
+	told := make(chan api.WaitingEvent, 100)
 	create := func() <-chan made {
 		to := make(chan made, 1)
 		go func() {
-			s, err := c.Sandboxes.Create(ctx, api.CreateSandbox{})
+			s, err := c.Sandboxes.Create(api.WithWaitTold(ctx, func(e api.WaitingEvent) { told <- e }), api.CreateSandbox{})
 			to <- made{s, err}
 		}()
 		return to
@@ -47,8 +50,15 @@ func TestRoomElsewhere(t *testing.T) {
 	}
 	first := <-create()
 	on(first)
+	hears := func() {
+		t.Helper()
+		if e := <-told; e.Cause != api.WaitSandboxes {
+			t.Errorf("told %+v", e)
+		}
+	}
 	second := create()
 	waiting(1)
+	hears()
 	all = b.add(t, all)
 	joined := <-second
 	if on(joined) != all[1] {
@@ -56,6 +66,7 @@ func TestRoomElsewhere(t *testing.T) {
 	}
 	third := create() // it waits on one of them, and the other one is going to have room
 	waiting(1)
+	hears()
 	ends, stays := first, all[0]
 	for i, x := range world.Must(c.FleetNodes(ctx))(t).Nodes {
 		if x.Capacity.Waiting == 0 {
@@ -69,4 +80,23 @@ func TestRoomElsewhere(t *testing.T) {
 	if got := on(<-third); got != stays {
 		t.Error("what waited is not where another sandbox ended")
 	}
+	// One waits on each node then. The client hears of both, and ends both.
+	fourth := create()
+	waiting(1)
+	hears()
+	fifth := create()
+	waiting(2)
+	hears()
+	for _, x := range world.Must(c.FleetNodes(t.Context()))(t).Nodes {
+		if x.Capacity.Waiting != 1 {
+			t.Errorf("%d wait on node %s", x.Capacity.Waiting, x.Name)
+		}
+	}
+	leave()
+	for _, one := range []<-chan made{fourth, fifth} {
+		if m := <-one; api.KindOf(m.err) != api.KindCanceled {
+			t.Error(m.err)
+		}
+	}
+	waiting(0)
 }

@@ -32,8 +32,11 @@ const (
 	Guest = "guest/hortus-guest"
 )
 
-// unused is how long a build that no test uses is kept.
-const unused = 24 * time.Hour
+// unused is how long programs that no test uses are kept, unusedBuild the same of a directory in which they are built: it takes minutes to fill.
+const (
+	unused      = 24 * time.Hour
+	unusedBuild = 3 * 24 * time.Hour
+)
 
 // Dir returns a directory with both programs, which does not change. It skips the test if
 // the programs are not available.
@@ -190,10 +193,9 @@ func build(cache, runsc string) (string, error) {
 
 // lockBuild makes the directory in which a module's programs are built, and locks it
 // against other processes until unlock. The directory is reused, because the toolchain
-// does not rebuild a program that is up to date.
+// does not rebuild a program that is up to date. The lock is that of all such directories: who has it may remove others.
 func lockBuild(cache, module string) (unlock func(), dir string, err error) {
-	dir = filepath.Join(cache, fmt.Sprintf("build-%.8x", sha256.Sum256([]byte(module))))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return nil, "", err
 	}
 	lock, err := os.OpenFile(filepath.Join(cache, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -201,6 +203,15 @@ func lockBuild(cache, module string) (unlock func(), dir string, err error) {
 		return nil, "", err
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		lock.Close()
+		return nil, "", err
+	}
+	dir = filepath.Join(cache, fmt.Sprintf("build-%.8x", sha256.Sum256([]byte(module))))
+	now := time.Now()
+	if err = os.MkdirAll(dir, 0o755); err == nil {
+		err = os.Chtimes(dir, now, now) // see prune
+	}
+	if err != nil {
 		lock.Close()
 		return nil, "", err
 	}
@@ -301,12 +312,15 @@ func keep(cache string, programs map[string]string) (string, error) {
 	return dir, os.Rename(aside, dir)
 }
 
-// prune removes builds that no test has used for a long time.
+// prune removes builds that no test has used for a long time. The caller has the lock.
 func prune(cache, used string) {
 	dirs, _ := filepath.Glob(filepath.Join(cache, "*-*"))
 	for _, dir := range dirs {
-		fi, err := os.Stat(dir)
-		if err == nil && dir != used && !strings.HasPrefix(filepath.Base(dir), "build-") && time.Since(fi.ModTime()) > unused {
+		most := unused
+		if strings.HasPrefix(filepath.Base(dir), "build-") {
+			most = unusedBuild
+		}
+		if fi, err := os.Stat(dir); err == nil && dir != used && time.Since(fi.ModTime()) > most {
 			os.RemoveAll(dir)
 		}
 	}

@@ -48,6 +48,60 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// TestPrune: the directory of a checkout in which nothing was built for some days is removed, also while another process waits for the lock to build in it.
+func TestPrune(t *testing.T) {
+	cache := t.TempDir()
+	dirs := map[string]string{}
+	lock := func(module string) (unlock func()) {
+		t.Helper()
+		unlock, dir, err := lockBuild(cache, module)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dirs[module] = dir
+		return unlock
+	}
+	age := func(module string, d time.Duration) {
+		t.Helper()
+		at := time.Now().Add(-d)
+		if err := os.Chtimes(dirs[module], at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(module string) bool {
+		_, err := os.Stat(dirs[module])
+		return err == nil
+	}
+	for _, module := range []string{"gone", "yesterday", "used", "next"} {
+		lock(module)()
+	}
+	age("gone", unusedBuild+time.Hour)
+	age("next", unusedBuild+time.Hour)
+	age("used", unusedBuild+time.Hour)
+	age("yesterday", unused+time.Hour)
+
+	unlock := lock("used")
+	next := make(chan error, 1)
+	go func() {
+		unlock, dir, err := lockBuild(cache, "next")
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "overlay.json"), nil, 0o600)
+			unlock()
+		}
+		next <- err
+	}()
+	prune(cache, "")
+	for module, want := range map[string]bool{"gone": false, "next": false, "yesterday": true, "used": true} {
+		if there(module) != want {
+			t.Errorf("%s is there: %t", module, !want)
+		}
+	}
+	unlock()
+	if err := <-next; err != nil || !there("next") {
+		t.Error("the process that waited cannot build: ", err)
+	}
+}
+
 func TestDir(t *testing.T) {
 	dir := Dir(t)
 	for _, name := range []string{Runsc, Guest} {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/term"
 
+	"hortus.dev/api"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
 )
@@ -41,9 +42,12 @@ const (
 	statusEvery = 120 * time.Millisecond
 )
 
-// New makes a display whose lines begin with what is shown. close must follow.
+// New makes a display whose lines begin with what is shown, unless that is empty. close must follow.
 func New(env app.Env, quiet bool, what string) *Display {
-	p := &Display{w: env.Stderr, Quiet: quiet, head: "[" + human.Sanitize(what) + "]", quit: make(chan struct{}), done: make(chan struct{})}
+	p := &Display{w: env.Stderr, Quiet: quiet, quit: make(chan struct{}), done: make(chan struct{})}
+	if what != "" {
+		p.head = "[" + human.Sanitize(what) + "]"
+	}
 	if f, ok := env.Stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) && env.Getenv("TERM") != "dumb" {
 		p.tty = true
 		p.colour = env.Getenv("NO_COLOR") == ""
@@ -151,12 +155,17 @@ func (p *Display) Line(tag, colour, text string) {
 	}
 	head := p.head
 	if tag != "" {
-		head += " [" + tag + "]"
+		head = strings.TrimPrefix(head+" ["+tag+"]", " ")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.erase()
 	fmt.Fprintf(p.w, "%s %s\n", p.Paint(Dim, head), p.Paint(colour, human.Sanitize(text)))
+}
+
+// Waits says for what a sandbox waits.
+func (p *Display) Waits(w api.WaitingEvent) {
+	p.Line("wait", Yellow, "a sandbox "+human.Truncate(w.Words(), 300))
 }
 
 // Block prints indented lines below a line, even where it is quiet.

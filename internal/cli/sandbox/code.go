@@ -91,8 +91,8 @@ func (c *CodeCommand) Run(ctx app.Context, a *app.App) error {
 	if _, err := image.Use(ctx, a, cl, pull, &req); err != nil {
 		return err
 	}
-	done := starting(a, req)
-	s, err := cl.Sandboxes.Create(ctx, req)
+	asked, done := starting(ctx, a, req)
+	s, err := cl.Sandboxes.Create(asked, req)
 	done()
 	if err != nil {
 		return err

@@ -101,8 +101,8 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 			return err
 		}
 	}
-	done := starting(a, req)
-	s, err := cl.Sandboxes.Create(before, req)
+	asked, done := starting(before, a, req)
+	s, err := cl.Sandboxes.Create(asked, req)
 	done()
 	if err != nil {
 		return setupFailure(err)

@@ -108,8 +108,8 @@ func (c *sandboxCreateCmd) Run(ctx app.Context, a *app.App) error {
 	if _, err := image.Use(ctx, a, cl, pull, &req); err != nil {
 		return err
 	}
-	done := starting(a, req)
-	s, err := cl.Sandboxes.Create(ctx, req)
+	asked, done := starting(ctx, a, req)
+	s, err := cl.Sandboxes.Create(asked, req)
 	done()
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func (c *sandboxLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error
 	}
 	return app.ShowList(a, list, columns, func(s api.Sandbox) []string {
 		left := "-"
-		if !s.State.Final() && !disk[s.ID] { // whose time to live is suspended
+		if !s.State.Final() && !disk[s.ID] && s.Waiting == nil { // whose time to live is suspended, or begins later
 			left = human.Duration(time.Until(s.ExpiresAt))
 		}
 		row := []string{human.Sanitize(string(s.ID)), boxState(s, disk), human.Sanitize(s.Isolation),
@@ -180,7 +180,11 @@ func (c *sandboxLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error
 		if fleet {
 			row = append(row, human.Sanitize(cmp.Or(s.Node, "-")))
 		}
-		return append(row, human.Truncate(s.Reason, 60))
+		why := s.Reason
+		if s.Waiting != nil {
+			why = s.Waiting.Words()
+		}
+		return append(row, human.Truncate(why, 60))
 	})
 }
 
@@ -223,6 +227,9 @@ func (c *sandboxShowCmd) Run(ctx app.Context, a *app.App) error {
 	fmt.Fprintf(w, "sandbox\t%s\nstate\t%s\n", human.Sanitize(string(info.ID)), boxState(info, disk))
 	if info.Reason != "" {
 		fmt.Fprintf(w, "reason\t%s\n", human.Sanitize(info.Reason))
+	}
+	if info.Waiting != nil {
+		fmt.Fprintf(w, "waiting\t%s\n", human.Sanitize(info.Waiting.Words()))
 	}
 	if info.Node != "" {
 		fmt.Fprintf(w, "node\t%s\n", human.Sanitize(info.Node))
@@ -349,7 +356,7 @@ func (c *sandboxPauseCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	defer s.Close()
-	done := waiting(a, "saving %s to disk", s.ID())
+	_, done := waiting(ctx, a, "saving %s to disk", s.ID())
 	info, err := s.PauseToDisk(ctx)
 	done()
 	if err != nil {
@@ -367,24 +374,26 @@ type sandboxResumeCmd struct{ oneSandbox }
 // Run lets a sandbox continue.
 func (c *sandboxResumeCmd) Run(ctx app.Context, a *app.App) error {
 	return change(ctx, a, c.ID, func(s *client.Sandbox) (api.Sandbox, error) {
-		defer waiting(a, "resuming %s", s.ID())()
-		return s.Resume(ctx)
+		asked, done := waiting(ctx, a, "resuming %s", s.ID())
+		defer done()
+		return s.Resume(asked)
 	})
 }
 
-// starting says on a terminal that a sandbox is created, if that takes long.
-func starting(a *app.App, req api.CreateSandbox) (done func()) {
+// starting says on a terminal that a sandbox is created, if that takes long; see waiting.
+func starting(ctx context.Context, a *app.App, req api.CreateSandbox) (asked context.Context, done func()) {
 	if req.Isolation == "microvm" {
-		return waiting(a, "starting a virtual machine; the first of a template takes minutes")
+		return waiting(ctx, a, "starting a virtual machine; the first of a template takes minutes")
 	}
-	return waiting(a, "starting a sandbox")
+	return waiting(ctx, a, "starting a sandbox")
 }
 
-// waiting says on a terminal what takes long, until done is called.
-func waiting(a *app.App, format string, args ...any) (done func()) {
+// waiting says on a terminal what takes long, until done is called. For what a sandbox waits that is requested with the context asked, it
+// says everywhere.
+func waiting(ctx context.Context, a *app.App, format string, args ...any) (asked context.Context, done func()) {
 	p := progress.New(a.Env, a.Flags.Quiet, "")
 	p.Doing(format, args...)
-	return p.Close
+	return api.WithWaitTold(ctx, p.Waits), p.Close
 }
 
 // onDisk finds which of the sandboxes are paused to disk.

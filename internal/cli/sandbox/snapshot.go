@@ -28,7 +28,7 @@ func (c *sandboxSnapshotCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	defer s.Close()
-	done := waiting(a, "saving %s", s.ID())
+	_, done := waiting(ctx, a, "saving %s", s.ID())
 	snap, err := s.Snapshot(ctx, api.CreateSnapshot{Name: c.Name, FilesOnly: c.FilesOnly, CopyMemory: c.CopyMemory, OnRestore: c.OnRestore})
 	done()
 	if err != nil {
@@ -181,8 +181,8 @@ func (c *sandboxForkCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	defer s.Close()
-	done := waiting(a, "forking %s", s.ID())
-	out, err := s.Fork(ctx, req)
+	asked, done := waiting(ctx, a, "forking %s", s.ID())
+	out, err := s.Fork(asked, req)
 	done()
 	if err != nil {
 		return err

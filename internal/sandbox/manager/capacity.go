@@ -64,6 +64,7 @@ func (c *capacity) take(ctx context.Context, in *instance, queued func() error) 
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer in.wait.Set(cancel)()
+	defer in.waiting.Store(nil)
 	var unstored error
 	waited, told, cause := false, api.WaitToldOf(ctx), api.WaitCause("")
 	release, err := a.Admit(waiting, n, func(e api.WaitingEvent) {
@@ -74,6 +75,7 @@ func (c *capacity) take(ctx context.Context, in *instance, queued func() error) 
 			}
 		}
 		waited = true
+		in.waiting.Store(&e)
 		c.facts.append(in.id, api.EventWaiting, e)
 		if told != nil && e.Cause != cause {
 			told(e)

@@ -40,8 +40,9 @@ type instance struct {
 	release func() // releases its capacity
 	stored  bool   // its row is
 
-	wait life.Work // for capacity
-	save life.Work // a pause to disk
+	wait    life.Work                        // for capacity
+	waiting atomic.Pointer[api.WaitingEvent] // what it waits for; nil if it does not
+	save    life.Work                        // a pause to disk
 
 	mu   sync.Mutex
 	born context.Context // marks the step that made it, until the first command

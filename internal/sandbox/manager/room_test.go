@@ -115,11 +115,17 @@ func TestWaitsForRoom(t *testing.T) {
 	if e := <-told; e.Cause != api.WaitSandboxes {
 		t.Errorf("told %+v", e)
 	}
+	if e := w.Sandboxes.Waits(row.ID); e == nil || e.Cause != api.WaitSandboxes {
+		t.Errorf("it waits for %+v", e)
+	}
 	if _, _, err := w.Sandboxes.Kill(t.Context(), first.ID); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
 		t.Fatal(err)
+	}
+	if e := w.Sandboxes.Waits(row.ID); e != nil {
+		t.Errorf("it runs, and waits for %+v", e)
 	}
 	if len(told) > 0 {
 		t.Errorf("the same was told again: %+v", <-told)

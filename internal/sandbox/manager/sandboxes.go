@@ -28,6 +28,14 @@ func (s *Sandboxes) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, err
 	return s.rows.Sandbox(ctx, id)
 }
 
+// Waits returns what a sandbox of this daemon waits for before it can start or be resumed; nil if it does not wait.
+func (s *Sandboxes) Waits(id api.SandboxID) *api.WaitingEvent {
+	if in, ok := s.table.lookup(id); ok {
+		return in.waiting.Load()
+	}
+	return nil
+}
+
 // List returns rows, the newest first: the live ones, or all.
 func (s *Sandboxes) List(ctx context.Context, all bool) ([]api.Sandbox, error) {
 	return s.rows.ListSandboxes(ctx, all)

@@ -27,6 +27,8 @@ type Lifecycle interface {
 	Stats(ctx context.Context, id api.SandboxID) (api.Stats, error)
 	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
 	Held(ctx context.Context, id api.SandboxID) error
+	// Waits returns what a sandbox waits for before it can start or be resumed; nil if it does not wait.
+	Waits(id api.SandboxID) *api.WaitingEvent
 }
 
 // Guests is the way into sandboxes: their commands, and streams to their guests and ports.
@@ -185,7 +187,7 @@ func (s *Sandboxes) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, err
 	}
 	row, err := s.get(ctx, p, id)
 	if err == nil {
-		row.Node = s.cfg.Node(ctx, row.Owner)
+		row.Node, row.Waiting = s.cfg.Node(ctx, row.Owner), s.cfg.Lifecycle.Waits(row.ID)
 	}
 	return row, err
 }
@@ -210,7 +212,7 @@ func (s *Sandboxes) Page(ctx context.Context, all bool, page api.PageRequest) ([
 	}
 	rows, next, err := s.cfg.Rows.SandboxPage(ctx, scope(p), all, page)
 	for i := range rows {
-		rows[i].Node = s.cfg.Node(ctx, rows[i].Owner)
+		rows[i].Node, rows[i].Waiting = s.cfg.Node(ctx, rows[i].Owner), s.cfg.Lifecycle.Waits(rows[i].ID)
 	}
 	return rows, next, err
 }

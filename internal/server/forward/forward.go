@@ -363,6 +363,10 @@ func (f *Forwarder) send(w http.ResponseWriter, r *http.Request, to Node, h hop)
 	if r.Header.Get("Upgrade") != "" {
 		return f.upgrade(w, out, &h)
 	}
+	if told := api.WaitToldOf(r.Context()); told != nil {
+		out = out.WithContext(httptrace.WithClientTrace(out.Context(), &httptrace.ClientTrace{Got1xxResponse: hear(told)}))
+		w = &finalWriter{to: w, header: http.Header{}}
+	}
 	if out.Body == nil || out.Body == http.NoBody {
 		f.proxy.ServeHTTP(w, out)
 		return h.err

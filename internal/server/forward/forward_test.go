@@ -43,6 +43,8 @@ type node struct {
 	stored   bool
 	kind     forward.Kind
 	draining bool
+	// told, unless it is nil, hears for what requests of clients wait.
+	told func(api.WaitingEvent)
 }
 
 // fleet is the rows: where things are, by what each node believes.
@@ -144,7 +146,11 @@ func open(t *testing.T, n int) *fleet {
 		t.Cleanup(nd.f.Close)
 		nd.client = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Content-Type-Options", "nosniff")
-			nd.door(w, r.WithContext(api.WithPrincipal(r.Context(), nd.as)))
+			ctx := api.WithPrincipal(r.Context(), nd.as)
+			if nd.told != nil {
+				ctx = api.WithWaitTold(ctx, nd.told)
+			}
+			nd.door(w, r.WithContext(ctx))
 		}))
 		t.Cleanup(nd.client.Close)
 		ln, err := net.Listen("tcp", "127.0.0.1:0")

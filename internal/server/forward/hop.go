@@ -13,7 +13,8 @@ import (
 )
 
 // prefix begins the headers between nodes. In a request: the door, the principal, where the client is and whether it used
-// HTTPS, whether the node must refuse instead of letting the request wait, whether it may while it waits, and a number. In an answer, with that number, which
+// HTTPS, whether the node must refuse instead of letting the request wait, whether it may while it waits, whether it tells for what it waits, and a number.
+// In an interim answer, for what it waits. In an answer, with that number, which
 // programs of sandboxes do not know: the thing is not there any more, or there is no capacity.
 const (
 	prefix          = "Hortus-Node-"
@@ -23,6 +24,8 @@ const (
 	headerScheme    = prefix + "Scheme"
 	headerTry       = prefix + "Try"
 	headerWait      = prefix + "Wait"
+	headerTell      = prefix + "Tell"
+	headerWaits     = prefix + "Waits"
 	headerNumber    = prefix + "Number"
 	headerMoved     = prefix + "Moved"
 	headerFull      = prefix + "Full"
@@ -76,6 +79,9 @@ func (h *hop) rewrite(in, out *http.Request) {
 	}
 	if h.wait {
 		out.Header.Set(headerWait, "1")
+	}
+	if api.WaitToldOf(in.Context()) != nil {
+		out.Header.Set(headerTell, "1")
 	}
 	if p := api.PrincipalOf(in.Context()); p.Role != "" {
 		text, _ := json.Marshal(principal{p, p.ExpiresAt}) // of strings, numbers and a time

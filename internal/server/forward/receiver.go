@@ -55,6 +55,9 @@ func (d Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a := &arrival{from: from, number: r.Header.Get(headerNumber), waits: r.Header.Get(headerWait) != ""}
 	ctx := context.WithValue(api.WithPrincipal(r.Context(), p), arrivalKey{}, a)
+	if r.Header.Get(headerTell) != "" {
+		ctx = api.WithWaitTold(ctx, tell(w))
+	}
 	if r.Header.Get(headerTry) != "" {
 		ctx = api.WithoutWaiting(ctx, func() { a.full.Store(true) })
 		w = &tryWriter{w, a}

@@ -51,6 +51,8 @@ type fakes struct {
 	// fresh has each sandbox get an id of its own; creates counts the calls.
 	fresh   bool
 	creates atomic.Int32
+	// waits ends a wait for capacity; left, unless it is nil, is closed if the request ends first.
+	waits, left chan struct{}
 
 	mu      sync.Mutex
 	started []api.ExecRequest
@@ -65,8 +67,23 @@ func (f *fakes) newSandbox() api.Sandbox {
 
 func (f *fakes) Upload(context.Context, api.SandboxID, int64) error { return f.stored }
 
-func (f *fakes) Create(_ context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+func (f *fakes) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
 	f.creates.Add(1)
+	if strings.HasPrefix(req.Isolation, "waits") {
+		if told := api.WaitToldOf(ctx); told != nil {
+			told(api.WaitingEvent{Cause: api.WaitDisk, Why: "1 GiB are free", Position: 3, Of: 3})
+			told(api.WaitingEvent{Cause: api.WaitDisk, Why: "2 GiB are free", Position: 2, Of: 3})
+		}
+		select {
+		case <-f.waits:
+		case <-ctx.Done():
+			close(f.left)
+			return api.Sandbox{}, ctx.Err()
+		}
+		if req.Isolation == "waits in vain" {
+			req.Isolation = "full"
+		}
+	}
 	if req.Isolation == "magic" {
 		return api.Sandbox{}, api.Errorf(api.KindUnisolated, "no backend magic").WithHint("try container")
 	}

@@ -115,7 +115,7 @@ func TestWantsEvents(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Accept", accept)
-		if got := wantsEvents(r); got != want {
+		if got := accepts(r, typeEvents); got != want {
 			t.Errorf("%q: %v", accept, got)
 		}
 	}

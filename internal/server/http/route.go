@@ -58,6 +58,8 @@ type Route struct {
 	// Places is the kind of what a request makes on the node of a fleet that is chosen for it; empty if it is made on the node that the
 	// client reached, or that has what the path names.
 	Places forward.Kind
+	// Waits is true if a request may wait for capacity of the host; a client that accepts lines learns for what.
+	Waits bool
 	// Stored is true if the rows have the answer: any node gives it if the one that has the thing does not answer.
 	Stored  bool
 	Handler handler
@@ -236,7 +238,7 @@ func (d *Server) guarded(rt Route) http.Handler {
 			fail(w, err)
 		}
 	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := admits(rt, api.PrincipalOf(r.Context()))
 		if err == nil {
 			err = rt.checkQuery(r)
@@ -261,6 +263,10 @@ func (d *Server) guarded(rt Route) http.Handler {
 			fail(w, err)
 		}
 	})
+	if rt.Waits {
+		return telling(serve, d.Stalled)
+	}
+	return serve
 }
 
 // all returns the route's parameters, those of pages too.

@@ -56,7 +56,7 @@ func (d tasks) runRoutes() []Route {
 // createRun makes a run, once where the request has a key, and answers with its
 // record or with its events.
 func (d tasks) createRun(w http.ResponseWriter, r *http.Request) error {
-	events := wantsEvents(r)
+	events := accepts(r, typeEvents)
 	a, err := d.once.do(w, r, &recorder{to: w}, func(w http.ResponseWriter, r *http.Request) error {
 		var in api.CreateRun
 		err := decode(w, r, &in)
@@ -110,12 +110,12 @@ func (d tasks) onRun(h func(http.ResponseWriter, *http.Request, api.Task) error)
 	}
 }
 
-// wantsEvents reports whether a client asks for a stream of events.
-func wantsEvents(r *http.Request) bool {
+// accepts reports whether a client names a media type as one that it accepts.
+func accepts(r *http.Request, want string) bool {
 	for _, line := range r.Header.Values("Accept") {
 		for part := range strings.SplitSeq(line, ",") {
 			kind, params, err := mime.ParseMediaType(part)
-			if err != nil || kind != typeEvents {
+			if err != nil || kind != want {
 				continue
 			}
 			if q, err := strconv.ParseFloat(params["q"], 64); err != nil || q > 0 {

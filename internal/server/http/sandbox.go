@@ -29,8 +29,8 @@ type TTL struct {
 func (d sandboxes) sandboxRoutes() []Route {
 	const one = "/v1/sandboxes/{id}"
 	return []Route{{
-		Method: "POST", Pattern: "/v1/sandboxes", Name: "createSandbox", Role: api.RoleUser, Creates: true, Places: forward.Sandbox,
-		Doc: "Create a sandbox. It accepts commands when the answer is sent.",
+		Method: "POST", Pattern: "/v1/sandboxes", Name: "createSandbox", Role: api.RoleUser, Creates: true, Places: forward.Sandbox, Waits: true,
+		Doc: "Create a sandbox. It accepts commands when the answer is sent. " + waitDoc,
 		In:  api.CreateSandbox{}, Out: api.Sandbox{}, Status: http.StatusCreated,
 		Handler: create(http.StatusCreated, d.Sandboxes, Sandboxes.Create),
 	}, {
@@ -69,8 +69,8 @@ func (d sandboxes) sandboxRoutes() []Route {
 			return d.Sandboxes.Pause(r.Context(), id)
 		}),
 	}, {
-		Method: "POST", Pattern: one + "/resume", Name: "resumeSandbox", Role: api.RoleUser,
-		Doc:     "Resume a paused sandbox, from memory or from disk.",
+		Method: "POST", Pattern: one + "/resume", Name: "resumeSandbox", Role: api.RoleUser, Waits: true,
+		Doc:     "Resume a paused sandbox, from memory or from disk. " + waitDoc,
 		Out:     api.Sandbox{},
 		Handler: on(d.Sandboxes, sandboxID(d.Sandboxes), Sandboxes.Resume),
 	}, {

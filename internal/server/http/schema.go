@@ -44,7 +44,7 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[api.EgressAction]():  names(api.EgressAllow, api.EgressDeny),
 	reflect.TypeFor[api.EgressClass]():   names(api.EgressWeb, api.EgressPassthrough, api.EgressTCP),
 	reflect.TypeFor[api.EgressResult]():  names(api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped, api.EgressAlarm),
-	reflect.TypeFor[api.LineType]():      names(api.LineStep, api.LineDone, api.LineError),
+	reflect.TypeFor[api.LineType]():      names(api.LineStep, api.LineOutput, api.LineWaiting, api.LineDone, api.LineError),
 	reflect.TypeFor[api.Preset]():        names(api.Presets()...),
 	reflect.TypeFor[api.BrowserAction](): names(api.BrowserActions()...),
 	reflect.TypeFor[api.Kind]():          names(api.Kinds[:]...),

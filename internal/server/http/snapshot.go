@@ -38,8 +38,8 @@ func (d snapshots) snapshotRoutes() []Route {
 		In:  api.CreateSnapshot{}, Optional: true, Out: api.Snapshot{}, Status: http.StatusCreated,
 		Handler: change(http.StatusCreated, decodeAny, d.Snapshots, sandboxID(d.Sandboxes), Snapshots.Snapshot),
 	}, {
-		Method: "POST", Pattern: "/v1/sandboxes/{id}/forks", Name: "forkSandbox", Role: api.RoleUser, Creates: true,
-		Doc: "Fork the sandbox: create sandboxes with its current state. Each one succeeds or fails separately.",
+		Method: "POST", Pattern: "/v1/sandboxes/{id}/forks", Name: "forkSandbox", Role: api.RoleUser, Creates: true, Waits: true,
+		Doc: "Fork the sandbox: create sandboxes with its current state. Each one succeeds or fails separately. " + waitDoc,
 		In:  api.ForkSandbox{}, Optional: true, Out: api.ForkResult{}, Status: http.StatusCreated,
 		Handler: change(http.StatusCreated, decodeAny, d.Snapshots, sandboxID(d.Sandboxes), func(s Snapshots, ctx context.Context, id api.SandboxID, in api.ForkSandbox) (api.ForkResult, error) {
 			v, err := s.Fork(ctx, id, in)

@@ -86,6 +86,14 @@ func operation(s *schemas, rt Route, path, name string) node {
 	if rt.Events != nil {
 		op["responses"].(node)[status(0)] = node{"description": "Events, up to the last.", "content": node{typeEvents: node{"schema": s.of(rt.Events)}}}
 	}
+	if rt.Waits {
+		responses, lines := op["responses"].(node), node{"schema": s.of(api.WaitLine{})}
+		if ok, is := responses[status(0)].(node); is {
+			ok["content"].(node)[typeLines] = lines
+		} else {
+			responses[status(0)] = node{"description": "What the request waits for, and its answer.", "content": node{typeLines: lines}}
+		}
+	}
 	if params := parameters(s, rt, path); len(params) > 0 {
 		op["parameters"] = params
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -64,7 +65,7 @@ type createInput struct {
 	DiskMiB    int64             `json:"disk_mib,omitempty" jsonschema:"Maximum size of written files in MiB (default 512)"`
 }
 
-func (s *session) createSandbox(ctx context.Context, _ *mcp.CallToolRequest, in createInput) (*mcp.CallToolResult, sandboxView, error) {
+func (s *session) createSandbox(ctx context.Context, call *mcp.CallToolRequest, in createInput) (*mcp.CallToolResult, sandboxView, error) {
 	req := api.CreateSandbox{
 		Template: in.Template, TTLMS: cmp.Or(in.TTLSeconds*1000, defaultTTL.Milliseconds()), Env: in.Env, Workspace: in.Workspace,
 		Limits: api.Limits{CPUs: in.CPUs, MemoryBytes: in.MemoryMiB << 20, DiskBytes: in.DiskMiB << 20},
@@ -73,7 +74,11 @@ func (s *session) createSandbox(ctx context.Context, _ *mcp.CallToolRequest, in 
 	if req.Egress, err = egressOf(in.Egress); err != nil {
 		return nil, sandboxView{}, err
 	}
-	b, err := s.client.Sandboxes.Create(ctx, req)
+	var phase atomic.Value
+	phase.Store("starting a sandbox")
+	stop := s.progress(ctx, call, func() string { return phase.Load().(string) })
+	b, err := s.client.Sandboxes.Create(api.WithWaitTold(ctx, func(w api.WaitingEvent) { phase.Store("a sandbox " + w.Words()) }), req)
+	stop()
 	if err != nil {
 		return nil, sandboxView{}, err
 	}

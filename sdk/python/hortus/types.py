@@ -200,7 +200,7 @@ BuildLine = TypedDict(
         "output": 'NotRequired[str]',
         "snapshot": 'NotRequired[Snapshot]',
         "step": 'NotRequired[str]',
-        "type": 'Literal["step", "done", "error"]',
+        "type": 'Literal["step", "output", "waiting", "done", "error"]',
     },
 )
 
@@ -1855,7 +1855,7 @@ ImageLine = TypedDict(
         "error": 'NotRequired[Problem]',
         "image": 'NotRequired[Image]',
         "step": 'NotRequired[str]',
-        "type": 'Literal["step", "done", "error"]',
+        "type": 'Literal["step", "output", "waiting", "done", "error"]',
     },
 )
 
@@ -2799,7 +2799,7 @@ RepositoryLine = TypedDict(
         "error": 'NotRequired[Problem]',
         "progress": 'NotRequired[str]',
         "repository": 'NotRequired[Repository]',
-        "type": 'Literal["step", "done", "error"]',
+        "type": 'Literal["step", "output", "waiting", "done", "error"]',
     },
 )
 
@@ -3277,6 +3277,7 @@ Sandbox = TypedDict(
         "task": 'NotRequired[str]',
         "template": 'str',
         "unenforced": 'NotRequired[List[Unenforced]]',
+        "waiting": 'NotRequired[WaitingEvent]',
         "workspace": 'NotRequired[str]',
     },
 )
@@ -3899,7 +3900,7 @@ TemplateLine = TypedDict(
         "error": 'NotRequired[Problem]',
         "snapshot": 'NotRequired[Snapshot]',
         "step": 'NotRequired[str]',
-        "type": 'Literal["step", "done", "error"]',
+        "type": 'Literal["step", "output", "waiting", "done", "error"]',
     },
 )
 
@@ -4083,6 +4084,16 @@ Version = TypedDict(
         "gvisor": 'NotRequired[str]',
         "os": 'str',
         "version": 'str',
+    },
+)
+
+WaitLine = TypedDict(
+    "WaitLine",
+    {
+        "answer": 'NotRequired[Any]',
+        "error": 'NotRequired[Problem]',
+        "type": 'Literal["step", "output", "waiting", "done", "error"]',
+        "waiting": 'NotRequired[WaitingEvent]',
     },
 )
 

@@ -98,7 +98,8 @@ func (p *Progress) Event(e api.Event) {
 	case api.EventTaskWaiting:
 		var w api.WaitingEvent
 		if json.Unmarshal(e.Data, &w) == nil {
-			p.waits(w)
+			p.Waits(w)
+			p.Doing("waiting for capacity")
 		}
 	case api.EventOverlap:
 		var o api.OverlapEvent
@@ -356,25 +357,6 @@ func (p *Progress) running(s api.RepoStepEvent) {
 	if took, due := p.Refresh(s.Step+": "+line, runningEvery); due {
 		p.step(s.Step, s.Round, progress.Dim, "runs for "+human.Duration(took.Truncate(time.Second))+": "+line)
 	}
-}
-
-// waits says for what a sandbox of the task waits.
-func (p *Progress) waits(w api.WaitingEvent) {
-	what := human.Sanitize(string(w.Cause))
-	switch w.Cause {
-	case api.WaitSandboxes:
-		what = "the end of another one"
-	case api.WaitCPUs:
-		what = "processors"
-	case api.WaitTurn:
-		what = "its turn"
-	}
-	text := fmt.Sprintf("a sandbox waits for %s: %s", what, human.Truncate(w.Why, 200))
-	if w.Position > 1 {
-		text += fmt.Sprintf("; %d wait before it", w.Position-1)
-	}
-	p.Line("wait", progress.Yellow, text)
-	p.Doing("waiting for capacity")
 }
 
 // overlap says who changes the same files.
