@@ -116,7 +116,7 @@ func (s *System) openTakeover(context.Context) error {
 	}
 	s.fleet.Begin()
 	t := takeover.Start(takeover.Config{
-		Rows: s.db, Heir: s.owner.Owner.ID, Started: s.started, Judges: s.fleet.Judges, Lease: fleet.Lease, Logger: s.log,
+		Rows: s.db, Heir: s.owner.Owner.ID, Started: s.started, Judges: s.fleet.Judges, Lease: fleet.Lease, Full: func() bool { return s.gate.State().Full }, Logger: s.log,
 		Steps: []takeover.Step{
 			{What: "sandboxes, which are lost", Do: func(ctx context.Context, e takeover.Estate) (int, error) {
 				return s.sandboxes.Recoverer.Lose(ctx, e.Gone, e.Why)

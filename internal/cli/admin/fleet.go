@@ -118,6 +118,8 @@ func stateOf(n admin.FleetNode) string {
 		return state + ", unreachable"
 	case n.Capacity.DiskFull:
 		return state + ", disk full"
+	case n.Capacity.Full:
+		return state + ", full"
 	}
 	return state
 }

@@ -26,12 +26,13 @@ func TestShowNodes(t *testing.T) {
 		{ID: "na", Name: "a", Address: "a:7071", State: api.NodeReady, Capacity: api.NodeCapacity{MemoryPromised: gib, MemoryBudget: 8 * gib, ClockAheadMS: 5000}},
 		{ID: "nb", Name: "b", Address: "b:7071", State: api.NodeReady, Unreached: "no such host", Capacity: api.NodeCapacity{MemoryPromised: gib}},
 		{ID: "nd", Name: "d", Address: "d:7071", State: api.NodeReady, Capacity: api.NodeCapacity{DiskFull: true, ClockAheadMS: -3_600_000}},
+		{ID: "ne", Name: "e", Address: "e:7071", State: api.NodeReady, Capacity: api.NodeCapacity{Full: true, Sandboxes: 4}},
 		{ID: "nc", Name: "c", State: api.NodeDraining, Gone: true, Capacity: api.NodeCapacity{Sandboxes: 3}},
 	}}
 	if err := showNodes(a, f); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{`^a \* +a:7071 +ready +0 +0 +0 +1 GiB of 8 GiB `, `^b +b:7071 +ready, unreachable +0 +0 +0 +1 GiB  +0.0 of 0`, `^d +d:7071 +ready, disk full +0`, `^c +- +gone +- +- +- +- +- +0s ago`} {
+	for _, line := range []string{`^a \* +a:7071 +ready +0 +0 +0 +1 GiB of 8 GiB `, `^b +b:7071 +ready, unreachable +0 +0 +0 +1 GiB  +0.0 of 0`, `^d +d:7071 +ready, disk full +0`, `^e +e:7071 +ready, full +4`, `^c +- +gone +- +- +- +- +- +0s ago`} {
 		if !regexp.MustCompile("(?m)" + line).Match(out.Bytes()) {
 			t.Errorf("no line %s in\n%s", line, &out)
 		}

@@ -237,7 +237,7 @@ func placed(n store.Node) placement.Node {
 	c := n.Capacity
 	return placement.Node{
 		ID: n.ID, At: n.BeatAt, MemoryBudget: c.MemoryBudget, MemoryPromised: c.MemoryPromised, CPUs: float64(c.CPUs), Load: c.Load,
-		Waiting: c.Waiting, DiskFull: c.DiskFull, Isolations: c.Isolations, Templates: c.Templates,
+		Waiting: c.Waiting, Full: c.Full, DiskFull: c.DiskFull, Isolations: c.Isolations, Templates: c.Templates,
 	}
 }
 

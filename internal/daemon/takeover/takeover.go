@@ -52,6 +52,8 @@ type Config struct {
 	Judges func() bool
 	// Lease is the silence after which a node has ended.
 	Lease time.Duration
+	// Full reports whether this node has no capacity now: then others go first.
+	Full func() bool
 	// Steps are called in their order.
 	Steps  []Step
 	Logger *slog.Logger
@@ -69,7 +71,7 @@ func Start(cfg Config) *Taker {
 	t := &Taker{cfg: cfg}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.cancel = cancel
-	tick := time.NewTicker(cfg.Lease / 8)
+	tick := time.NewTicker(cfg.Lease / looks)
 	t.done.Go(func() {
 		defer tick.Stop()
 		t.run(ctx, tick.C)
@@ -100,14 +102,20 @@ func (t *Taker) run(ctx context.Context, tick <-chan time.Time) {
 	}
 }
 
+// looks is how often a node looks in a lease.
+const looks = 8
+
 // forever is a lease that does not end: nobody is found silent, and what nodes have handed over is taken over all the same.
 const forever = 100 * 365 * 24 * time.Hour
 
 // look takes over once what is there.
 func (t *Taker) look(ctx context.Context) error {
 	lease, judges := t.cfg.Lease, t.cfg.Judges
-	if !judges() {
+	switch {
+	case !judges():
 		lease, judges = forever, nil
+	case t.cfg.Full():
+		lease += t.cfg.Lease / looks // the others have looked by then
 	}
 	all, err := t.cfg.Rows.InheritOwners(ctx, t.cfg.Heir, lease, judges)
 	if err != nil {

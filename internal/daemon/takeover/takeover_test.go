@@ -48,7 +48,7 @@ func TestLook(t *testing.T) {
 	}
 	bad := errors.New("bad")
 	taker := &Taker{cfg: Config{
-		Rows: rows(func() ([]store.Inherited, error) { return left, nil }), Heir: "me", Judges: func() bool { return judges },
+		Rows: rows(func() ([]store.Inherited, error) { return left, nil }), Heir: "me", Judges: func() bool { return judges }, Full: func() bool { return false },
 		Started: func(o api.OwnerID) bool { return o == "mine" || o == "old" },
 		Steps:   []Step{step("a", bad), step("b", nil)}, Logger: slog.New(slog.DiscardHandler),
 	}}
@@ -85,10 +85,34 @@ func TestLook(t *testing.T) {
 	}
 }
 
+// TestFullNodesLookLater: a node without capacity finds another one silent one look later than the others.
+func TestFullNodesLookLater(t *testing.T) {
+	const lease = 8 * time.Second
+	full := false
+	var asked leases
+	taker := &Taker{cfg: Config{Rows: &asked, Judges: func() bool { return true }, Full: func() bool { return full }, Lease: lease, Logger: slog.New(slog.DiscardHandler)}}
+	for _, full = range []bool{false, true} {
+		if err := taker.look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []time.Duration{lease, lease + time.Second}; !slices.Equal(asked, want) {
+		t.Errorf("%v, want %v", asked, want)
+	}
+}
+
+// leases are those that were asked for.
+type leases []time.Duration
+
+func (l *leases) InheritOwners(_ context.Context, _ api.OwnerID, lease time.Duration, _ func() bool) ([]store.Inherited, error) {
+	*l = append(*l, lease)
+	return nil, nil
+}
+
 // TestRun: a database that cannot be reached is asked again, and an heir that has ended asks no more.
 func TestRun(t *testing.T) {
 	answers := []error{api.Errorf(api.KindUnavailable, "no database"), nil, api.Errorf(api.KindConflict, "ended")}
-	taker := &Taker{cfg: Config{Judges: func() bool { return true }, Started: func(api.OwnerID) bool { return false }, Logger: slog.New(slog.DiscardHandler), Rows: rows(func() ([]store.Inherited, error) {
+	taker := &Taker{cfg: Config{Judges: func() bool { return true }, Full: func() bool { return false }, Started: func(api.OwnerID) bool { return false }, Logger: slog.New(slog.DiscardHandler), Rows: rows(func() ([]store.Inherited, error) {
 		err := answers[0]
 		answers = answers[1:]
 		return nil, err

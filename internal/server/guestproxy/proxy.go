@@ -159,8 +159,9 @@ func EnableFullDuplex(w http.ResponseWriter, r *http.Request) (end func()) {
 		return func() {} // HTTP/2 has no need of it
 	}
 	return func() {
-		_ = rc.SetReadDeadline(time.Now().Add(restTimeout)) // the server sets its own for what comes next
+		_ = rc.SetReadDeadline(time.Now().Add(restTimeout))
 		_ = r.Body.Close()
+		_ = rc.SetReadDeadline(time.Time{}) // it would end the context of the request, which may be passed on again
 	}
 }
 

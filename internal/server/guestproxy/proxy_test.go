@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"hortus.dev/api"
@@ -71,6 +72,51 @@ func TestAnswerBeforeTheRequestEnds(t *testing.T) {
 		t.Errorf("%q, %v", line, err)
 	}
 }
+
+// TestRequestGoesOn: a request whose answer was not the last attempt is carried on after the end of full duplex, however long that takes.
+func TestRequestGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		daemon := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			guestproxy.EnableFullDuplex(w, r)()
+			select {
+			case <-r.Context().Done():
+				w.WriteHeader(http.StatusGone)
+			case <-time.After(time.Minute):
+			}
+		})}
+		l := &oneConn{conn: theirs, closed: make(chan struct{})}
+		served := make(chan struct{})
+		go func() { defer close(served); _ = daemon.Serve(l) }()
+		go func() { _, _ = io.WriteString(ours, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello") }()
+		resp, err := http.ReadResponse(bufio.NewReader(ours), nil)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Error(resp, err)
+		}
+		daemon.Close()
+		ours.Close()
+		<-served
+	})
+}
+
+// oneConn is a listener with one connection.
+type oneConn struct {
+	conn   net.Conn
+	closed chan struct{}
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	if c := l.conn; c != nil {
+		l.conn = nil
+		return c, nil
+	}
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+func (l *oneConn) Close() error   { close(l.closed); return nil }
+func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
 // TestConnectionGoesOn: a request whose body nobody read is answered, and so is the next
 // one on the same connection.

@@ -22,8 +22,8 @@ type Node struct {
 	CPUs, Load float64
 	// Waiting counts sandboxes that wait for capacity. Those that are being created are among the promises.
 	Waiting int
-	// DiskFull is true if it refuses what needs a file.
-	DiskFull bool
+	// Full is true if not even the smallest sandbox could begin now, DiskFull if it refuses what needs a file.
+	Full, DiskFull bool
 	// Isolations are the backends that can start sandboxes, Templates the names of templates and images.
 	Isolations, Templates []string
 }
@@ -89,7 +89,7 @@ func (p *Placer) Place(nodes []Node, n Need) []Node {
 	return all
 }
 
-// Order returns the nodes for a new thing in the order in which to ask them. Nodes that are known not to have the isolation, or whose disk is full, come last.
+// Order returns the nodes for a new thing in the order in which to ask them. Nodes that are known not to have the isolation, that are full, or whose disk is, come last.
 func (p *Placer) Order(nodes []Node, n Need) []Node {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,9 +120,12 @@ func (p *Placer) order(nodes []Node, n Need) []Node {
 // misses says how unlikely it is that a node can make the thing.
 func (p *Placer) misses(x Node, n Need) (points int) {
 	if x.DiskFull {
-		points += 8
+		points += 16
 	}
 	if n.Isolation != "" && len(x.Isolations) > 0 && !slices.Contains(x.Isolations, n.Isolation) {
+		points += 8
+	}
+	if x.Full {
 		points += 4
 	}
 	if n.Template != "" && !slices.Contains(x.Templates, n.Template) {

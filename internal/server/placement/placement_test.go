@@ -42,6 +42,7 @@ func TestOrder(t *testing.T) {
 	isolations := func(all ...string) func(*placement.Node) {
 		return func(n *placement.Node) { n.Isolations = all }
 	}
+	full := func(n *placement.Node) { n.Full = true }
 	waiting := func(c int) func(*placement.Node) { return func(n *placement.Node) { n.Waiting = c } }
 	for name, tt := range map[string]struct {
 		nodes []placement.Node
@@ -59,6 +60,8 @@ func TestOrder(t *testing.T) {
 		"an isolation not told":    {[]placement.Node{node("a", 60*gib), node("b", gib, isolations("gvisor"))}, placement.Need{Isolation: "gvisor"}, "a b"},
 		"what can ever hold it":    {[]placement.Node{node("a", 60*gib), node("b", gib, func(n *placement.Node) { n.MemoryBudget *= 4 })}, placement.Need{Memory: 100 * gib}, "b a"},
 		"a full disk after all":    {[]placement.Node{node("a", 60*gib, func(n *placement.Node) { n.DiskFull = true }), node("b", 60*gib), node("c", 60*gib), node("d", gib)}, placement.Need{}, "b c d a"},
+		"a full node last":         {[]placement.Node{node("a", 60*gib, full), node("b", gib), node("c", 60*gib, full, has("python")), node("d", gib)}, placement.Need{Template: "python"}, "b d c a"},
+		"all are full":             {[]placement.Node{node("a", gib, full), node("b", 60*gib, full)}, placement.Need{}, "b a"},
 		"without figures":          {[]placement.Node{{ID: "a"}, {ID: "b"}}, placement.Need{}, "a b"},
 	} {
 		if got := names(placement.New(still).Order(tt.nodes, tt.need)); got != tt.want {
