@@ -2,7 +2,10 @@ package fleet
 
 import (
 	"context"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/client"
@@ -80,18 +83,13 @@ func TestRoomElsewhere(t *testing.T) {
 	if got := on(<-third); got != stays {
 		t.Error("what waited is not where another sandbox ended")
 	}
-	// One waits on each node then. The client hears of both, and ends both.
+	// The client hears of two that wait, on whichever nodes, and ends both.
 	fourth := create()
 	waiting(1)
 	hears()
 	fifth := create()
 	waiting(2)
 	hears()
-	for _, x := range world.Must(c.FleetNodes(t.Context()))(t).Nodes {
-		if x.Capacity.Waiting != 1 {
-			t.Errorf("%d wait on node %s", x.Capacity.Waiting, x.Name)
-		}
-	}
 	leave()
 	for _, one := range []<-chan made{fourth, fifth} {
 		if m := <-one; api.KindOf(m.err) != api.KindCanceled {
@@ -99,4 +97,27 @@ func TestRoomElsewhere(t *testing.T) {
 		}
 	}
 	waiting(0)
+}
+
+// TestFullFleet: in a fleet without capacity a create waits as long as the operator says, at whichever node, and then fails with the reason.
+func TestFullFleet(t *testing.T) {
+	t.Parallel()
+	b := newBase(t)
+	b.sandboxes, b.patience = 1, 6*time.Second // longer than a request has for the rest of its body
+	all := b.open(t, 2)
+	ctx := t.Context()
+	for range all {
+		world.Must(all[0].Client.Sandboxes.Create(ctx, api.CreateSandbox{}))(t)
+	}
+	var asked sync.WaitGroup
+	for _, x := range all {
+		asked.Go(func() {
+			began := time.Now()
+			_, err := x.Client.Sandboxes.Create(ctx, api.CreateSandbox{})
+			if took := time.Since(began); api.KindOf(err) != api.KindExhausted || took < b.patience || !strings.Contains(err.Error(), "sandboxes") {
+				t.Errorf("after %s: %s: %v", took.Round(time.Millisecond), api.KindOf(err), err)
+			}
+		})
+	}
+	asked.Wait()
 }

@@ -45,6 +45,8 @@ type base struct {
 	archive string
 	// sandboxes is how many a node holds; 0 for as many as fit.
 	sandboxes int
+	// patience is how long a sandbox waits; 0 for as long as usual.
+	patience time.Duration
 	// url is where clients reach all nodes, through a balancer; empty for none.
 	url string
 }
@@ -90,7 +92,7 @@ func (b base) add(t *testing.T, all nodes) nodes {
 	t.Helper()
 	return append(all, world.Open(t, world.Config{GVisor: b.archive != "", Config: daemon.Config{
 		DataDir: b.dir(t), Store: b.store, Fleet: daemon.FleetConfig{Name: string(rune('a' + len(all))), Listen: "127.0.0.1:0"}, Usual: api.CreateSandbox{Isolation: "container"},
-		LayerArchive: b.archive, Room: admission.Config{MaxSandboxes: b.sandboxes}, Front: front.Config{PublicURL: b.url},
+		LayerArchive: b.archive, Room: admission.Config{MaxSandboxes: b.sandboxes, Patience: b.patience}, Front: front.Config{PublicURL: b.url},
 	}}))
 }
 
