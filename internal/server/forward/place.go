@@ -130,7 +130,11 @@ func (f placing) once(ctx context.Context, stay bool) error {
 			return broken(n, err)
 		}
 	}
-	e := api.Errorf(api.KindUnavailable, "none of the %d nodes that could serve the request answers", len(nodes)).WithHint("hortus fleet ls shows the nodes")
+	answer := "answers"
+	if len(reached) > 0 {
+		answer = "takes something new" // they begin to drain
+	}
+	e := api.Errorf(api.KindUnavailable, "none of the %d nodes that could serve the request %s", len(nodes), answer).WithHint("hortus fleet ls shows the nodes")
 	e.RetryAfterMS = retryLater
 	return e
 }

@@ -156,7 +156,11 @@ func TestDraining(t *testing.T) {
 		}
 	}
 	fl.order = []api.NodeID{b.ID}
-	if status, answer, _ := a.get("POST", "/new/sandbox", "x"); status != 502 || !strings.Contains(answer, "none of the") {
+	if status, answer, _ := a.get("POST", "/new/sandbox", "x"); status != 502 || !strings.Contains(answer, "none of the 1 nodes that could serve the request takes something new") {
+		t.Errorf("%d %q", status, answer)
+	}
+	b.peers.Close()
+	if status, answer, _ := a.get("POST", "/new/sandbox", "x"); status != 502 || !strings.Contains(answer, "none of the 1 nodes that could serve the request answers") {
 		t.Errorf("%d %q", status, answer)
 	}
 }
