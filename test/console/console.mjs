@@ -235,12 +235,11 @@ await run(browser, async () => {
   want((await context.cookies()).length === 0, "the cookie is left");
   await signIn(scene.user);
   await page.locator("summary", { hasText: "user" }).waitFor();
-  browser.failing = true;
+  browser.refused.push(id);
   await browser.go(`#/sandbox/${id}`);
   await page.getByRole("alert").getByText("unknown sandbox").waitFor();
   await browser.go("#/tasks");
   await page.getByText("There is no task yet").waitFor();
-  browser.failing = false; // the browser may report the refusal after the page shows it
   await browser.look("empty list");
   await browser.go("#/nowhere");
   await heading("No such page");

@@ -26,6 +26,8 @@ export class Browser {
   wrong = [];
   /** True while requests are expected to fail. */
   failing = false;
+  /** What addresses contain whose requests are refused. The browser may report that long after the page shows it. */
+  refused = [];
 
   static async open(args = [], options = {}) {
     const b = new Browser();
@@ -45,7 +47,7 @@ export class Browser {
     page.on("pageerror", (e) => this.wrong.push(`error in the page: ${e.stack}`));
     page.on("console", (m) => {
       if (/Content Security Policy/.test(m.text())) this.wrong.push(`against the policy: ${m.text()}`);
-      else if (m.type() === "error" && !this.failing) this.wrong.push(`console: ${m.text()} ${m.location().url}`);
+      else if (m.type() === "error" && !this.failing && !this.refused.some((part) => m.location().url.includes(part))) this.wrong.push(`console: ${m.text()} ${m.location().url}`);
     });
     page.on("request", (r) => {
       const u = new URL(r.url());
