@@ -153,6 +153,8 @@ func (s *Store) later(path string, remove func() error) {
 		case s.removing <- struct{}{}:
 			defer func() { <-s.removing }()
 		case <-s.ctx.Done():
+		}
+		if s.ctx.Err() != nil {
 			return // the next store continues
 		}
 		if err := remove(); err != nil && s.ctx.Err() == nil {
