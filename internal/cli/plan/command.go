@@ -159,7 +159,7 @@ func (c *startCmd) Run(ctx app.Context, a *app.App) error {
 	return follow(ctx, a, cl, p.ID, stop)
 }
 
-// again is the command that follows a plan once more.
+// again is the command that follows a plan again.
 func again(id api.PlanID) string { return "hortus plan watch " + string(id) }
 
 // ask shows a proposed plan and asks whether to begin.

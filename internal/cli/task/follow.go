@@ -162,7 +162,7 @@ func Follow(ctx context.Context, a *app.App, c *client.Client, id api.TaskID, p 
 	return t, app.Unfollowed(err, again(id))
 }
 
-// again is the command that follows a task once more.
+// again is the command that follows a task again.
 func again(id api.TaskID) string { return "hortus task watch " + id.Short() }
 
 // Client returns a client of a daemon that has the keys of models.
