@@ -112,7 +112,11 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // request sends one request and gives its answer, whose status is a success.
 func (c *Client) request(ctx context.Context, method, path string, query url.Values, in any) (*http.Response, error) {
 	if in == nil {
-		return c.send(ctx, method, path, query, nil, "")
+		send := func() (*http.Response, error) { return c.send(ctx, method, path, query, nil, "") }
+		if p := patienceOf(ctx); p.For > 0 && method == http.MethodGet {
+			return p.try(ctx, send)
+		}
+		return send()
 	}
 	b, err := api.MarshalRequest(in)
 	if err != nil {
@@ -185,7 +189,12 @@ func decodeError(status int, body []byte) error {
 		Message string `json:"message"`
 	}
 	if json.Unmarshal(body, &e) != nil || e.Kind == "" {
-		return api.Errorf(api.KindInternal, "unexpected response from the daemon: %d %s: %.200q", status, http.StatusText(status), bytes.TrimSpace(body))
+		kind := api.KindInternal
+		switch status {
+		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout: // of a proxy that has no daemon now
+			kind = api.KindUnavailable
+		}
+		return api.Errorf(kind, "unexpected response from the daemon: %d %s: %.200q", status, http.StatusText(status), bytes.TrimSpace(body))
 	}
 	if e.Detail == "" {
 		e.Detail = e.Message

@@ -143,7 +143,7 @@ func (c *Client) output(ctx context.Context, path string, attempt int, stream st
 
 // Events yields a task's events after a sequence number, those that are
 // stored and then those that come, without a gap or a repeat. A connection that
-// breaks is made again. It ends after the event task.finished, with the
+// breaks is made again, for longer with [WithPatience]. It ends after the event task.finished, with the
 // context's error, or when the daemon stays away.
 func (s *TaskService) Events(ctx context.Context, id api.TaskID, after int64) iter.Seq2[api.Event, error] {
 	return s.client.events(ctx, "/v1/tasks/"+string(id)+"/events", after, func(e api.Event) bool { return e.Type == api.EventTaskFinished })
@@ -163,6 +163,7 @@ const eventRetries = 5
 
 func (c *Client) events(ctx context.Context, path string, after int64, last func(api.Event) bool) iter.Seq2[api.Event, error] {
 	return func(yield func(api.Event, error) bool) {
+		retries := eventRetries + int(patienceOf(ctx).For/time.Second) // they come to one a second
 		for failed := 0; ; {
 			seen := after
 			done, err := c.follow(ctx, path, &after, func(e api.Event) bool { return yield(e, nil) && !last(e) })
@@ -177,14 +178,15 @@ func (c *Client) events(ctx context.Context, path string, after int64, last func
 				err = ctx.Err()
 			}
 			// A daemon that answers with an error has made up its mind.
-			if kind := api.KindOf(err); ctx.Err() != nil || failed > eventRetries || (err != nil && kind != api.KindUnavailable) {
+			var waited gaveUp
+			if kind := api.KindOf(err); ctx.Err() != nil || failed > retries || errors.As(err, &waited) || (err != nil && kind != api.KindUnavailable) {
 				if err == nil {
 					err = api.Errorf(api.KindUnavailable, "the daemon closed the event stream of %s", path)
 				}
 				yield(api.Event{}, err)
 				return
 			}
-			if err := sleep(ctx, time.Duration(failed)*50*time.Millisecond); err != nil {
+			if err := sleep(ctx, min(time.Duration(failed)*50*time.Millisecond, time.Second)); err != nil {
 				yield(api.Event{}, err)
 				return
 			}

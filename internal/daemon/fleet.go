@@ -168,18 +168,33 @@ func (s *System) followsTask() func(context.Context, api.Task) bool {
 	}
 }
 
-// holding serves requests as long as nothing that this node has can be another's.
-func (s *System) holding(next http.Handler) http.Handler {
-	if s.fleet == nil {
-		return next
+// holds returns an error if something that this node has can be another's, for a request that is about more than this process.
+func (s *System) holds(r *http.Request) error {
+	if s.fleet == nil || front.Operational(r) || r.URL.Path == "/v1/stop" {
+		return nil
 	}
+	return s.fleet.Holds()
+}
+
+// holding serves requests that holds has no error for.
+func (s *System) holding(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := s.fleet.Holds(); err != nil && !front.Operational(r) && r.URL.Path != "/v1/stop" {
-			httpapi.Fail(w, err)
+		if err := s.holds(r); err != nil {
+			httpapi.Refuse(w, err)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// missing lists what the daemon lacks to serve.
+func (s *System) missing() []string {
+	if s.fleet != nil {
+		if err := s.fleet.Holds(); err != nil {
+			return []string{"database: " + err.Error()}
+		}
+	}
+	return s.service.Missing()
 }
 
 // fleetOperations returns the nodes for commands; nil if this daemon is none.

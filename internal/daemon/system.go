@@ -306,7 +306,7 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 	if on.Listener != nil {
 		agents, inside := s.mcpServer(api, signIn.Challenge())
 		all := s.servers(doors, s.consoleServers(files, signIns), agents, signIn)
-		servers = append(servers, service.Server{Server: front.NewServer(s.holding(s.front(all, signIns, on.TLS)), on.TLS, s.cfg.Front.Bounds, s.service.Track, s.log), Listener: on.Listener}, inside)
+		servers = append(servers, service.Server{Server: front.NewServer(s.front(all, signIns, on.TLS), on.TLS, s.cfg.Front.Bounds, s.service.Track, s.log), Listener: on.Listener}, inside)
 	} else {
 		servers = append(servers, closed.server(api))
 	}
@@ -325,13 +325,13 @@ func (s *System) front(servers []front.Server, sessions front.Sessions, tls bool
 	b := s.cfg.Front.Bounds.WithDefaults()
 	return &front.Front{
 		Servers: servers, Authenticate: s.guards.authenticator.Authenticate, Sessions: sessions, Rest: b.Rest, Requests: quota.NewRequests(b.Conns),
-		Origins: s.cfg.Front.Origins, TLS: tls, Now: s.db.Now,
+		Origins: s.cfg.Front.Origins, TLS: tls, Now: s.db.Now, Holds: s.holds,
 	}
 }
 
 // operations adds the paths for health checks and metrics to a handler.
 func (s *System) operations(next http.Handler) http.Handler {
-	return front.Operations(s.telemetry.Metrics(), s.service.Missing, next)
+	return front.Operations(s.telemetry.Metrics(), s.missing, next)
 }
 
 // build identifies this binary.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +42,9 @@ func (statusCmd) Run(ctx app.Context, a *app.App) error {
 	if notRunning(err) {
 		return showNotRunning(a)
 	}
+	if refuses(err) {
+		return showRefusing(a, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -78,13 +82,37 @@ func showNotRunning(a *app.App) error {
 	return err
 }
 
+// refuses reports whether a daemon answered that it runs and does not serve now.
+func refuses(err error) bool {
+	return api.KindOf(err) == api.KindUnavailable && api.RetryAfterOf(err) > 0
+}
+
+// showRefusing says that the daemon runs, and why it does not serve.
+func showRefusing(a *app.App, refusal error) error {
+	dir, err := a.DataDir()
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		err = a.JSON(struct {
+			Running bool       `json:"running"`
+			DataDir string     `json:"dataDir"`
+			Error   *api.Error `json:"error"`
+		}{true, dir, api.AsError(refusal)})
+	} else {
+		_, err = fmt.Fprintf(a.Env.Stdout, "running, %s, and does not serve now: %s\n", human.Sanitize(dir), human.Sanitize(refusal.Error()))
+		a.Note("next: %s", api.HintOf(refusal))
+	}
+	return cmp.Or[error](err, app.ExitCode(1))
+}
+
 // notRunning reports whether a request failed because no daemon runs: there is no socket,
 // nobody listens on it, or the daemon exited before it answered. A socket that cannot be
 // reached for another reason, such as its permissions, says nothing about the daemon.
 func notRunning(err error) bool {
 	var dial *net.OpError
 	switch {
-	case api.KindOf(err) != api.KindUnavailable:
+	case api.KindOf(err) != api.KindUnavailable, refuses(err):
 		return false
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return true

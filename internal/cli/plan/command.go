@@ -63,7 +63,7 @@ type startCmd struct {
 // Help returns what the first lines of help do not.
 func (startCmd) Help() string {
 	return "Each item has files that it may change, and an agent of its own. Exit code 0: all items are completed, and the gate passes on the whole; " +
-		"1: a person has to decide; 130: cancelled. Ctrl-C cancels the plan."
+		"1: a person has to decide; 5: not known, since no daemon served the command; 130: cancelled. Ctrl-C cancels the plan."
 }
 
 // file is a plan as a person writes it.
@@ -159,11 +159,15 @@ func (c *startCmd) Run(ctx app.Context, a *app.App) error {
 	return follow(ctx, a, cl, p.ID, stop)
 }
 
+// again is the command that follows a plan again.
+func again(id api.PlanID) string { return "hortus plan watch " + string(id) }
+
 // ask shows a proposed plan and asks whether to begin.
 func (c *startCmd) ask(ctx context.Context, a *app.App, cl *client.Client, p words.Plan) (words.Plan, error) {
+	ctx = app.Patient(ctx, func(text string) { a.Note("%s", text) })
 	for e, err := range cl.Plans.Events(ctx, p.ID, 0) {
 		if err != nil {
-			return p, err
+			return p, app.Unfollowed(err, again(p.ID))
 		}
 		if e.Type == words.EventState {
 			break

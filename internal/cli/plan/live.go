@@ -172,6 +172,14 @@ func (l *live) up() string {
 	return fmt.Sprintf("\x1b[%dA\r", l.lines)
 }
 
+// say replaces the table with a line of text; the next table is below it.
+func (l *live) say(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintf(l.app.Env.Stderr, "%s\x1b[J%s\n", l.up(), human.Sanitize(text))
+	l.lines = 0
+}
+
 // erase removes the table: the last one is printed on stdout.
 func (l *live) erase() {
 	l.mu.Lock()

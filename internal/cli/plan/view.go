@@ -161,19 +161,22 @@ func follow(ctx context.Context, a *app.App, c *client.Client, id api.PlanID, st
 	var err error
 	if d.Terminal() && !a.Flags.JSON && !a.Flags.Quiet {
 		d.Close() // the table is its own status
-		err = newLive(a, c, id).follow(ctx)
+		l := newLive(a, c, id)
+		ctx = app.Patient(ctx, l.say)
+		err = l.follow(ctx)
 	} else {
+		ctx = app.Patient(ctx, d.Say)
 		err = events(ctx, c, id, d)
 	}
 	close(ended)
 	wg.Wait()
 	d.Close()
 	if err != nil {
-		return err
+		return app.Unfollowed(err, again(id))
 	}
 	p, err := c.Plans.Get(ctx, id)
 	if err != nil {
-		return err
+		return app.Unfollowed(err, again(id))
 	}
 	if a.Flags.JSON {
 		if err := a.JSON(p); err != nil {

@@ -52,7 +52,7 @@ type makeFlags struct {
 // Help returns what the first lines of help do not.
 func (sendCmd) Help() string {
 	return "If there is no session of that key, the message makes one, with the settings of the flags. The answer is printed on stdout. " +
-		"Exit code 0: answered or verified; 1: a person has to decide; 130: cancelled. Ctrl-C cancels the turn."
+		"Exit code 0: answered or verified; 1: a person has to decide; 5: not known, since no daemon served the command; 130: cancelled. Ctrl-C cancels the turn."
 }
 
 // settings are what a new session is made with.
@@ -243,9 +243,9 @@ func (c *sendCmd) Run(ctx app.Context, a *app.App) error {
 // follow shows a turn from its begin to its end.
 func follow(ctx context.Context, a *app.App, cl *client.Client, key string, turn words.Turn, stop *terminal.Interrupts) (words.Turn, error) {
 	began := false
-	for e, err := range cl.Sessions.Events(ctx, key, 0) {
+	for e, err := range cl.Sessions.Events(app.Patient(ctx, func(text string) { a.Note("%s", text) }), key, 0) {
 		if err != nil {
-			return turn, err
+			return turn, app.Unfollowed(err, "hortus session show "+key)
 		}
 		var t words.Turn
 		switch e.Type {

@@ -151,14 +151,19 @@ func Follow(ctx context.Context, a *app.App, c *client.Client, id api.TaskID, p 
 		}
 	}()
 	defer func() { close(ended); <-canceling }()
+	ctx = app.Patient(ctx, p.Say)
 	for e, err := range c.Tasks.Events(ctx, id, 0) {
 		if err != nil {
-			return api.Task{}, err
+			return api.Task{}, app.Unfollowed(err, again(id))
 		}
 		p.Event(e)
 	}
-	return c.Tasks.Get(ctx, string(id))
+	t, err := c.Tasks.Get(ctx, string(id))
+	return t, app.Unfollowed(err, again(id))
 }
+
+// again is the command that follows a task again.
+func again(id api.TaskID) string { return "hortus task watch " + id.Short() }
 
 // Client returns a client of a daemon that has the keys of models.
 func Client(ctx context.Context, a *app.App, models ...string) (*client.Client, error) {
@@ -192,17 +197,18 @@ func (c *taskWatchCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error
 	defer out.Close()
 	p := view.NewProgress(a.Env, a.Flags.Quiet || a.Flags.JSON, t.ID)
 	defer p.Close()
-	ended, err := watch(ctx, a, cl, t.ID, p)
+	patient := app.Patient(ctx, p.Say)
+	ended, err := watch(patient, a, cl, t.ID, p)
 	p.Close()
 	if err != nil {
-		return err
+		return app.Unfollowed(err, again(t.ID))
 	}
 	if !ended {
 		a.Note("the task keeps running. To follow it: hortus task watch %s. To stop it: hortus task cancel %[1]s", t.ID.Short())
 		return app.ExitCode(130)
 	}
-	if t, err = cl.Tasks.Get(ctx, string(t.ID)); err != nil {
-		return err
+	if t, err = cl.Tasks.Get(patient, string(t.ID)); err != nil {
+		return app.Unfollowed(err, again(t.ID))
 	}
 	if a.Flags.JSON { // the last event has the result
 		return ExitOf(t.Outcome, t.Error)

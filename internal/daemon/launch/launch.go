@@ -40,7 +40,7 @@ const timeout = 30 * time.Second
 // Connect returns a client of the data directory's daemon. It starts a daemon if none answers,
 // and replaces one of another build or with other variables for models or forges: its
 // sandboxes continue under the new one. The error is KindConflict if the old daemon runs
-// tasks, or is a resident one.
+// tasks, or is a resident one, and the daemon's own if one answers and serves nothing now.
 func Connect(ctx context.Context, opt Options) (*client.Client, error) {
 	dir, err := datadir.Open(opt.DataDir)
 	if err != nil {
@@ -66,21 +66,51 @@ func Connect(ctx context.Context, opt Options) (*client.Client, error) {
 			}
 		case err == nil:
 			err = c.Stop(ctx, false)
+		case refuses(err):
+			c.Close()
+			return nil, err
 		}
 		c.Close()
-		if ctx.Err() != nil {
+		taken := owned(dir)
+		switch {
+		case ctx.Err() != nil && taken:
+			return nil, api.Errorf(api.KindTimeout, "the daemon of %s runs and does not answer", dir).
+				WithHint("its log is %s, or that of its service manager", dir.Log())
+		case ctx.Err() != nil:
 			return nil, api.Errorf(api.KindTimeout, "no daemon answers at %s", dir).
 				WithHint("its log is %s", dir.Log())
-		}
-		// If another process started a daemon first, the next round finds its socket.
-		if err := spawn(ctx, dir, opt); err != nil && !errors.Is(err, datadir.ErrOwned) {
-			return nil, err
+		case !taken:
+			// If another process started a daemon first, the next round finds its socket.
+			if err := spawn(ctx, dir, opt); err != nil && !errors.Is(err, datadir.ErrOwned) {
+				return nil, err
+			}
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
 		}
 	}
+}
+
+// owned reports whether a daemon has a data directory.
+func owned(dir datadir.Dir) bool {
+	l, err := datadir.AcquireLock(dir.Lock())
+	if err == nil {
+		l.Release()
+	}
+	return errors.Is(err, datadir.ErrOwned)
+}
+
+// refuses reports whether a daemon answered that it does not serve, as a node of a fleet without its database does. One that
+// stops answers too, with an unavailable error and no time to try again: the next daemon is wanted then.
+func refuses(err error) bool {
+	switch api.KindOf(err) {
+	case "", api.KindTimeout, api.KindCanceled: // Connect's own
+		return false
+	case api.KindUnavailable: // as of one that could not be reached
+		return api.RetryAfterOf(err) > 0
+	}
+	return true
 }
 
 // handOver stops a daemon and leaves its sandboxes running for the next one. It fails for a

@@ -51,7 +51,16 @@ type wireError struct {
 // Fail answers a request that did not come as far as the server, as the server would.
 func Fail(w http.ResponseWriter, err error) {
 	e := wireOf(err)
+	sayWhen(w, err)
 	body.Answer(w, e.Code, e)
+}
+
+// sayWhen says after which time the same may be tried again, if an error has it: in whole seconds, since SDKs try again by
+// themselves, and read no other form.
+func sayWhen(w http.ResponseWriter, err error) {
+	if after := api.RetryAfterOf(err); after > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
+	}
 }
 
 // wireOf turns an error into the wire's.
@@ -82,10 +91,7 @@ func (to *router) fail(w http.ResponseWriter, r *http.Request, err error) {
 	} else if e.Code >= 500 {
 		to.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
-	if after := api.RetryAfterOf(err); after > 0 {
-		// Whole seconds: SDKs try again by themselves, and read no other form.
-		w.Header().Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
-	}
+	sayWhen(w, err)
 	body.Answer(w, e.Code, e)
 }
 

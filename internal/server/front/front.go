@@ -96,6 +96,8 @@ type Front struct {
 	Origins []string
 	// Now is the clock by which keys expire; nil means time.Now.
 	Now func() time.Time
+	// Holds returns why the daemon does not serve a request now; nil means that it always serves.
+	Holds func(*http.Request) error
 }
 
 // ServeHTTP implements http.Handler.
@@ -124,6 +126,16 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, d := range f.Servers {
 		if !d.Takes(r) {
 			continue
+		}
+		if f.Holds != nil {
+			if err := f.Holds(r); err != nil {
+				fail := httpapi.Refuse
+				if d.Fail != nil {
+					fail = d.Fail
+				}
+				fail(w, err)
+				return
+			}
 		}
 		switch {
 		case (!d.AnyOrigin || d.Listed != nil && d.Listed(r)) && f.allows(r):

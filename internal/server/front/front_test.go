@@ -150,6 +150,37 @@ func TestListen(t *testing.T) {
 	}
 }
 
+// TestHolds: a daemon that serves nothing now says so with 503 and the time to try again, or as the server says it that was asked.
+func TestHolds(t *testing.T) {
+	away := api.Errorf(api.KindUnavailable, "no database")
+	away.RetryAfterMS = 3000
+	served := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	f := &Front{
+		Servers: []Server{{Takes: Operational, Handler: served}, {Takes: Below("/v1/"), Handler: served}, {Takes: Below("/"), Handler: served, Fail: func(w http.ResponseWriter, err error) { http.Error(w, "own: "+err.Error(), http.StatusTeapot) }}},
+		Holds: func(r *http.Request) error {
+			if Operational(r) {
+				return nil
+			}
+			return away
+		},
+	}
+	for _, c := range []struct {
+		path        string
+		code        int
+		again, want string
+	}{
+		{"/readyz", http.StatusOK, "", ""},
+		{"/v1/tasks", http.StatusServiceUnavailable, "3", `"kind":"unavailable"`},
+		{"/sandboxes", http.StatusTeapot, "", "own: no database"},
+	} {
+		w := httptest.NewRecorder()
+		f.ServeHTTP(w, httptest.NewRequest("GET", c.path, nil))
+		if w.Code != c.code || w.Header().Get("Retry-After") != c.again || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s: %d %v %s", c.path, w.Code, w.Header(), w.Body)
+		}
+	}
+}
+
 // TestMetricsAreForAdmins: to everybody else the path does not exist.
 func TestMetricsAreForAdmins(t *testing.T) {
 	h := Operations(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func() []string { return nil }, http.NotFoundHandler())

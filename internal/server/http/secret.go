@@ -127,6 +127,11 @@ type Keys interface {
 // Fail answers with an error as the server's own handlers do.
 func Fail(w http.ResponseWriter, err error) { fail(w, err) }
 
+// Refuse answers that this daemon serves nothing now, with the status that load balancers know, whatever the kind.
+func Refuse(w http.ResponseWriter, err error) {
+	fail(w, statusError{err, http.StatusServiceUnavailable})
+}
+
 // withoutKey is what is kept of the answer with a new key: its ID, never the key.
 func withoutKey(a storedAnswer) storedAnswer {
 	var made api.CreatedKey

@@ -1,0 +1,43 @@
+package app
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+)
+
+// patience is how long a command that follows work waits for a daemon that does not serve.
+const patience = 3 * time.Minute
+
+// codeUnknown is the exit code if it is not known what became of work that a daemon accepted.
+const codeUnknown = 5
+
+// Patient returns the context of a command that follows what a daemon accepted. Its requests wait for a daemon that does not
+// serve, and say gets a line when that begins and when it ends.
+func Patient(ctx context.Context, say func(string)) context.Context {
+	var mu sync.Mutex
+	waits := false
+	return client.WithPatience(ctx, client.Patience{For: patience, Waits: func(reason error) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case reason != nil && !waits:
+			say("no daemon serves this now; trying again for up to " + patience.String() + ": " + reason.Error())
+		case reason == nil && waits:
+			say("a daemon serves this again")
+		}
+		waits = reason != nil
+	}})
+}
+
+// Unfollowed turns the error of following work without a daemon into one that does not say that the work failed, and that
+// names the command to follow it again. Other errors stay as they are.
+func Unfollowed(err error, again string) error {
+	if api.KindOf(err) != api.KindUnavailable || api.GoneOf(err) {
+		return err
+	}
+	return &Failure{codeUnknown, api.Errorf(api.KindUnavailable, "what became of it is not known: %w", err).WithHint("%s", again)}
+}
