@@ -398,6 +398,42 @@ func TestLongOutage(t *testing.T) {
 	}
 }
 
+// TestWaiting: what waits for a long outage waits for a short one after the end of its wait, as others do.
+func TestWaiting(t *testing.T) {
+	w := newOutageWorld(t, postgrestest.Start(t))
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for name, c := range map[string]struct {
+		until context.Context
+		began time.Time // the outage
+	}{
+		"long":          {t.Context(), time.Now().Add(-maxOutage - time.Second)},
+		"short, at end": {ended, time.Now()},
+	} {
+		w.proxy.To(nil)
+		w.write.outage.began = c.began
+		s, done := api.Stream{Kind: api.StreamTask, ID: name}, make(chan error, 1)
+		go func() {
+			_, err := w.AppendEvent(store.Waiting(context.WithoutCancel(t.Context()), c.until), s, api.EventOutput, w.now, nil)
+			done <- err
+		}()
+		refused := w.proxy.Refused()
+		until(t, "it is tried again and again", func() bool { return w.proxy.Refused() > refused+3 })
+		select {
+		case err := <-done:
+			t.Errorf("%s: it does not wait: %v", name, err)
+		default:
+		}
+		w.proxy.To(w.server)
+		must(t, <-done)
+	}
+	w.proxy.To(nil)
+	w.write.outage.began = time.Now().Add(-maxOutage - time.Second)
+	if _, err := w.AppendEvent(store.Waiting(t.Context(), ended), stream, api.EventOutput, w.now, nil); api.KindOf(err) != api.KindUnavailable {
+		t.Errorf("a long outage, at the end: %v", err)
+	}
+}
+
 // TestNoOutageSQLite: a file has no server to wait for.
 func TestNoOutageSQLite(t *testing.T) {
 	db, err := OpenSQLite(t.Context(), SQLite{Path: filepath.Join(t.TempDir(), "db")})

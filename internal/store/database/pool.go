@@ -36,12 +36,9 @@ type outage struct {
 }
 
 // patiently calls try again as long as its error says that the server cannot be reached, again allows it, and the outage is not too
-// long, unless [store.Waiting] says otherwise.
+// long. A context of [store.Waiting] waits for a long one, too.
 func (o *outage) patiently(ctx context.Context, again func(error) bool, try func() error) error {
 	until := store.WaitsUntil(ctx)
-	if until == nil {
-		until = ctx
-	}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := try()
 		if o == nil || ctx.Err() != nil {
@@ -51,8 +48,11 @@ func (o *outage) patiently(ctx context.Context, again func(error) bool, try func
 			o.ended()
 			return err
 		}
-		long := o.lasts() > maxOutage
-		if long && until == ctx || until.Err() != nil || !again(err) {
+		var shorter <-chan struct{} // the wait is for a short outage from then on
+		if until != nil && until.Err() == nil {
+			shorter = until.Done()
+		}
+		if long := o.lasts() > maxOutage; long && shorter == nil || !again(err) {
 			return err
 		}
 		timer := time.NewTimer(pause)
@@ -61,7 +61,7 @@ func (o *outage) patiently(ctx context.Context, again func(error) bool, try func
 		case <-ctx.Done():
 			timer.Stop()
 			return err
-		case <-until.Done(): // the last attempt follows
+		case <-shorter: // try once more at least
 			timer.Stop()
 		}
 	}
