@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -20,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/secretfile"
 )
 
 // Postgres is the configuration of a database on a Postgres server, which several daemons may use.
@@ -30,7 +32,7 @@ type Postgres struct {
 	URL string
 	// Password is that of the user; empty means PGPASSWORD, or the file of passwords of libpq (PGPASSFILE).
 	Password string
-	// KeyFile is the file with the key of sealed values; it is created if it does not exist. All daemons that use the
+	// KeyFile is the file with the key of sealed values; it is created for a new database if it does not exist. All daemons that use the
 	// database need the same one.
 	KeyFile string
 	// Ahead is the path of a file in which rows of commands are stored first, and in the database a moment later; empty for none. One
@@ -84,9 +86,6 @@ func openPostgres(ctx context.Context, cfg Postgres, steps []string) (_ *DB, err
 	}
 	tables := postgresSchema{place: db.dialect.place, steps: steps, pool: connections, log: log}
 	if err := tables.prepare(ctx); err != nil {
-		return nil, err
-	}
-	if db.sealer, err = openSealer(cfg.KeyFile); err != nil {
 		return nil, err
 	}
 	if err := db.identify(ctx, cfg.KeyFile); err != nil {
@@ -196,8 +195,13 @@ func isLost(err error) bool {
 // sealCheck is the row that a sealed value belongs to which every daemon must be able to open.
 const sealCheck = "identity.sealed"
 
-// identify reads which database this is. It refuses a key that is not the one of the database: what it seals could not be
-// opened elsewhere.
+// ErrOtherKey is the error for a database whose secrets are encrypted with another key.
+var ErrOtherKey = errors.New("another key than the one that its secrets are encrypted with")
+
+const otherKey = "copy hortus.db-key from the data directory of a daemon that uses this database, and name the copy in store.key-file (HORTUS_STORE_KEY_FILE)"
+
+// identify reads which database this is, and the key; it makes both for a new database. It refuses a key that is not the one of the database: what it
+// seals could not be opened elsewhere.
 func (db *DB) identify(ctx context.Context, keyFile string) error {
 	return db.inTx(ctx, "the identity", func(tx *sql.Tx) error {
 		if err := db.lock(ctx, tx, "identity"); err != nil {
@@ -207,12 +211,21 @@ func (db *DB) identify(ctx context.Context, keyFile string) error {
 		err := tx.QueryRowContext(ctx, `SELECT id, sealed FROM identity`).Scan(&db.id, &sealed)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
+			if db.sealer, err = openSealer(keyFile, "name another file in store.key-file (HORTUS_STORE_KEY_FILE)"); err != nil {
+				return err
+			}
 			db.id = rand.Text()
 			_, err = tx.ExecContext(ctx, `INSERT INTO identity (id, sealed) VALUES ($1, $2)`, db.id, db.sealer.seal([]byte(sealCheck), sealCheck))
 		case err == nil:
+			db.sealer, err = newSealer(secretfile.Read, keyFile, otherKey)
+			if errors.Is(err, fs.ErrNotExist) {
+				return api.Errorf(api.KindConflict, "%s: the key that its secrets are encrypted with is not here: %s does not exist", db.dialect.place, keyFile).WithHint(otherKey)
+			}
+			if err != nil {
+				return err
+			}
 			if _, err := db.sealer.open(sealed, sealCheck); err != nil {
-				return api.Errorf(api.KindConflict, "%s: the key in %s is not the one that the secrets of this database are encrypted with", db.dialect.place, keyFile).
-					WithHint("copy hortus.db-key from the data directory of a daemon that uses this database, and name the copy in store.key-file (HORTUS_STORE_KEY_FILE)")
+				return api.Errorf(api.KindConflict, "%s: %s has %w", db.dialect.place, keyFile, ErrOtherKey).WithHint(otherKey)
 			}
 		}
 		if err != nil {
