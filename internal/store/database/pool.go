@@ -61,7 +61,7 @@ func (o *outage) patiently(ctx context.Context, again func(error) bool, try func
 		case <-ctx.Done():
 			timer.Stop()
 			return err
-		case <-shorter: // try once more at least
+		case <-shorter: // try again at once
 			timer.Stop()
 		}
 	}
@@ -89,11 +89,14 @@ func always(error) bool { return true }
 // undone reports whether an error of a statement says that the server did not carry it out. It is false if the connection
 // ended before the answer.
 func undone(err error) bool {
+	if errors.As(err, new(*connectError)) {
+		return true
+	}
 	var server *pgconn.PgError
 	if errors.As(err, &server) {
 		return server.Code != "57P02" && !strings.HasPrefix(server.Code, "08") // a crash may follow a commit
 	}
-	return errors.As(err, new(*pgconn.ConnectError)) || errors.Is(err, driver.ErrBadConn) || pgconn.SafeToRetry(err)
+	return errors.Is(err, driver.ErrBadConn) || pgconn.SafeToRetry(err)
 }
 
 // inDoubt reports whether nobody knows if a statement, or the commit of a transaction, was carried out.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"database/sql"
 	"errors"
 	"io"
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/platform/secretfile"
@@ -82,7 +80,11 @@ func openPostgres(ctx context.Context, cfg Postgres, steps []string) (_ *DB, err
 		}
 	}()
 	if err := connections.PingContext(ctx); err != nil {
-		return nil, connectError(ctx, err, conn)
+		var connect *connectError
+		if errors.As(err, &connect) && ctx.Err() == nil {
+			return nil, connect.explain(connect.kind(), err)
+		}
+		return nil, wrapError(ctx, err, "connect to Postgres, %s", placeOf(conn))
 	}
 	tables := postgresSchema{place: db.dialect.place, steps: steps, pool: connections, log: log}
 	if err := tables.prepare(ctx); err != nil {
@@ -157,32 +159,6 @@ func placeOf(c *pgx.ConnConfig) string {
 		return "database " + c.Database + " at " + c.Host
 	}
 	return "database " + c.Database + " at " + net.JoinHostPort(c.Host, portOf(c))
-}
-
-// connectError explains why there is no connection.
-func connectError(ctx context.Context, err error, c *pgx.ConnConfig) error {
-	place := placeOf(c)
-	var server *pgconn.PgError
-	if !errors.As(err, &server) {
-		if cause := ctx.Err(); cause != nil {
-			return wrapError(ctx, err, "connect to Postgres, %s", place)
-		}
-		failed := api.Errorf(api.KindUnavailable, "connect to Postgres, %s: %w", place, err)
-		var unverified *tls.CertificateVerificationError
-		if errors.As(err, &unverified) || strings.Contains(err.Error(), "server refused TLS") {
-			return failed.WithHint("the server needs a certificate for the name %s; sslrootcert=FILE in store.url names its authority. On a network that you trust, sslmode=require encrypts without verification, and sslmode=disable does not encrypt", c.Host)
-		}
-		return failed.WithHint("start the server, or correct the host, the port and sslmode in store.url; test it with: psql %q", "postgres://"+c.User+"@"+net.JoinHostPort(c.Host, portOf(c))+"/"+c.Database)
-	}
-	switch {
-	case server.Code == "3D000":
-		return api.Errorf(api.KindNotFound, "connect to Postgres, %s: the database does not exist", place).
-			WithHint("create it: createdb --owner %s %s", c.User, c.Database)
-	case strings.HasPrefix(server.Code, "28"):
-		return api.Errorf(api.KindDenied, "connect to Postgres, %s: the server refuses user %s: %s", place, c.User, server.Message).
-			WithHint("set the password with store.password-file, or PGPASSWORD in the environment of the daemon; see also pg_hba.conf of the server")
-	}
-	return wrapError(ctx, err, "connect to Postgres, %s", place)
 }
 
 // isLost reports whether an error says that a connection ended.

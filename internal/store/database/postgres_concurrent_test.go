@@ -328,6 +328,9 @@ func TestPostgresErrors(t *testing.T) {
 		if api.KindOf(err) != test.kind || !strings.Contains(api.HintOf(err), test.hint) {
 			t.Errorf("%s: %v, next: %s", test.name, err, api.HintOf(err))
 		}
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: the error has several lines: %v", test.name, err)
+		}
 		if err != nil && strings.Contains(err.Error()+api.HintOf(err), "hunter2") {
 			t.Errorf("%s: the error has the password: %v", test.name, err)
 		}
