@@ -289,16 +289,21 @@ const (
 // nodeServer creates the server of the listener for other nodes, which serves doors.
 func (s *System) nodeServer(doors map[forward.Door]http.Handler) service.Server {
 	requests := quota.NewRequests(s.cfg.Front.Bounds.WithDefaults().Conns)
-	h := forward.Receiver{Doors: doors, Now: s.db.Now, From: func(r *http.Request) (api.NodeID, error) {
+	from := func(r *http.Request) (api.NodeID, error) {
 		id, ok := peer.NodeOf(r.TLS)
 		if !ok {
 			return "", api.Errorf(api.KindUnauthenticated, "the connection has no certificate of a node")
 		}
 		return id, s.fleet.Known(r.Context(), id) // it may have been removed since it connected
-	}}
+	}
+	h := forward.Receiver{Doors: doors, Now: s.db.Now, From: from}
 	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, end := requests.Serve(r.Context())
 		defer end()
+		if _, err := from(r); api.KindOf(err) == api.KindUnavailable { // the rows cannot be read; others are refused below
+			httpapi.Fail(w, err)
+			return
+		}
 		s.holding(h).ServeHTTP(w, r.WithContext(ctx))
 	})
 	return service.Server{Listener: tls.NewListener(s.nodes, s.fleet.Identity().Server()), Server: &http.Server{

@@ -50,19 +50,22 @@ func MigrateStore(ctx context.Context, opt MigrateOptions) (place string, err er
 		return "", err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	key := cmp.Or(set.Store.KeyFile, dir.DatabaseKey())
-	if err := copyKey(dir.DatabaseKey(), key); err != nil {
-		return "", err
-	}
 	password, err := readPassword(set.Store.PasswordFile)
 	if err != nil {
 		return "", err
 	}
-	to, err := database.OpenPostgres(ctx, database.Postgres{URL: set.Store.URL, Password: password, KeyFile: key})
+	to, err := database.OpenPostgres(ctx, database.Postgres{URL: set.Store.URL, Password: password, KeyFile: dir.DatabaseKey()})
+	if errors.Is(err, database.ErrOtherKey) {
+		return "", api.Errorf(api.KindConflict, "the target already has rows of another installation: %w", err).
+			WithHint("use an empty database: createdb NAME. To use that one without the rows of this data directory, start a daemon with a new --data-dir, and name a copy of its key in store.key-file")
+	}
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
+	if err := copyKey(dir.DatabaseKey(), cmp.Or(set.Store.KeyFile, dir.DatabaseKey())); err != nil {
+		return "", err
+	}
 	if err := database.Copy(ctx, from, to, func(c database.Copied) { opt.Report(c.Table, c.Rows, c.Verified) }); err != nil {
 		return "", err
 	}

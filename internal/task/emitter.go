@@ -34,8 +34,8 @@ func (e *Engine) emitter(t api.Task) *emitter {
 	}
 }
 
-// Emit appends one fact, also after ctx ended: what happened did happen. A log
-// that cannot be written is reported and does not stop the task.
+// Emit appends one fact, also after ctx ended: what happened did happen. It waits for a database that cannot be reached as
+// [store.Waiting] says, and the facts that follow wait behind it. Another log that cannot be written is reported and does not stop the task.
 func (m *emitter) Emit(ctx context.Context, t api.EventType, data any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,9 +126,7 @@ func (m *emitter) finishWith(end func() error) error {
 }
 
 func (m *emitter) append(ctx context.Context, t api.EventType, data any) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
-	if _, err := m.log.Append(ctx, m.stream, t, data); err != nil {
+	if _, err := m.log.Append(context.WithoutCancel(ctx), m.stream, t, data); err != nil {
 		m.slog.Error("append event", "task", m.stream.ID, "type", string(t), "err", err)
 	}
 }

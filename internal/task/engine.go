@@ -11,6 +11,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
 	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/store"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/internal/task/workstream"
@@ -214,8 +215,8 @@ func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) 
 		return err
 	}
 	// The task's life is not its creator's: a client may go and come back.
-	life, cancel := context.WithCancel(api.WithTask(context.WithoutCancel(ctx), t.ID))
-	r := &activeTask{task: t, cancel: cancel, done: make(chan struct{}), log: e.emitter(t), run: run}
+	life, cancel, hurry := lifeOf(context.WithoutCancel(ctx), t.ID)
+	r := &activeTask{task: t, cancel: cancel, hurry: hurry, done: make(chan struct{}), log: e.emitter(t), run: run}
 	if err := e.active.enter(t.ID, r); err != nil {
 		cancel()
 		e.journals.discard(ctx, run)
@@ -235,6 +236,14 @@ func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) 
 		e.brought(life, t, ms, from, r)
 	}()
 	return nil
+}
+
+// lifeOf returns the context of a task. What the task does was done: it waits for a database that cannot be reached until that is stored, after hurry
+// for a short outage only.
+func lifeOf(ctx context.Context, id api.TaskID) (life context.Context, cancel, hurry context.CancelFunc) {
+	long, hurry := context.WithCancel(context.Background())
+	life, end := context.WithCancel(store.Waiting(api.WithTask(ctx, id), long))
+	return life, func() { end(); hurry() }, hurry
 }
 
 // leave is the end of a task. Others may have waited for it.
@@ -297,6 +306,7 @@ func (e *Engine) stop(r *activeTask) {
 		return
 	}
 	r.once.Do(func() {
+		r.hurry()
 		e.journals.cancel(context.Background(), r.run)
 		r.log.Emit(context.Background(), api.EventTaskCancel, struct{}{})
 		r.cancel()

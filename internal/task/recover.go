@@ -161,9 +161,8 @@ func (e *Engine) resume(ctx context.Context, t api.Task, run *journal.Run, move 
 		return err
 	}
 	run.Emitted(told)
-	life := api.WithPrincipal(context.WithoutCancel(ctx), in.Principal)
-	life, cancel := context.WithCancel(api.WithTask(life, t.ID))
-	r := &activeTask{task: t, cancel: cancel, done: make(chan struct{}), log: log, run: run}
+	life, cancel, hurry := lifeOf(api.WithPrincipal(context.WithoutCancel(ctx), in.Principal), t.ID)
+	r := &activeTask{task: t, cancel: cancel, hurry: hurry, done: make(chan struct{}), log: log, run: run}
 	if err := e.active.enter(t.ID, r); err != nil {
 		cancel()
 		return err

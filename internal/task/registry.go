@@ -25,7 +25,9 @@ type registry struct {
 type activeTask struct {
 	task   api.Task // as it began here
 	cancel context.CancelFunc
-	done   chan struct{}
+	// hurry has what the task stores wait for a short outage of the database only.
+	hurry context.CancelFunc
+	done  chan struct{}
 	// once makes the begin of a cancellation a single fact.
 	once sync.Once
 	log  *emitter

@@ -13,7 +13,7 @@ import (
 	"hortus.dev/internal/task/lesson"
 )
 
-// storeTimeout bounds the writes that end a task.
+// storeTimeout bounds writes that a task does not depend on.
 const storeTimeout = 30 * time.Second
 
 // run is the life of one task, from its start to its last event.
@@ -52,9 +52,7 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 		return
 	}
 	r.run.Start()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
-	if err := e.journals.end(ctx, t, r.run, r.log); err != nil {
+	if err := e.journals.end(context.WithoutCancel(ctx), t, r.run, r.log); err != nil {
 		// The row stays unfinished; the next daemon continues with the task.
 		e.cfg.Logger.Error("store the end of a task", "task", t.ID, "err", err)
 	}
@@ -113,8 +111,7 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from sour
 // finish stores the end and says it, in this order: anyone who reads task.finished
 // finds the same in the store.
 func (e *Engine) finish(ctx context.Context, t api.Task, log *emitter) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	for _, a := range t.Attempts {
 		if err := e.cfg.Store.PutAttempt(ctx, t.ID, a); err != nil {
 			e.cfg.Logger.Error("store attempt", "task", t.ID, "attempt", a.N, "err", err)

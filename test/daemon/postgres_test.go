@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,6 +103,23 @@ func TestMigrateStore(t *testing.T) {
 	err := world.Refuses(t, world.Config{Config: daemon.Config{DataDir: w.Config.DataDir, Store: daemon.Store{URL: url}}})
 	if api.KindOf(err) != api.KindConflict || !strings.Contains(api.HintOf(err), "hortus store migrate") {
 		t.Errorf("with rows in the file: %v (%s)", err, api.HintOf(err))
+	}
+	// A database that another daemon made: neither its key nor any other one is the way.
+	used := server.URL(postgrestest.User, server.Database(t))
+	other := world.Open(t, world.Config{Config: daemon.Config{Store: daemon.Store{URL: used}}})
+	other.Stop()
+	config := filepath.Join(t.TempDir(), "config.toml")
+	for _, key := range []string{w.Dir.DatabaseKey(), other.Dir.DatabaseKey(), filepath.Join(t.TempDir(), "none")} {
+		world.OK(t, os.WriteFile(config, fmt.Appendf(nil, "[store]\nkey-file = %q\n", key), 0o600))
+		_, err := daemon.MigrateStore(t.Context(), daemon.MigrateOptions{DataDir: w.Config.DataDir, ConfigFile: config, To: used, Report: func(string, int64, bool) {}})
+		if api.KindOf(err) != api.KindConflict || !strings.Contains(err.Error(), "already has rows of another installation") || !strings.Contains(api.HintOf(err), "use an empty database") {
+			t.Errorf("to a used database, with key file %q: %v (%s)", key, err, api.HintOf(err))
+		}
+		if strings.HasSuffix(key, "none") {
+			if _, err := os.Lstat(key); err == nil {
+				t.Error("the key was copied for a database that is not used")
+			}
+		}
 	}
 	world.OK(t, migrate())
 	if rows["api_key"] != 1 || rows["owner"] == 0 {

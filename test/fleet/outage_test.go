@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -282,6 +283,42 @@ func TestDatabaseAway(t *testing.T) {
 		return false
 	})
 	_ = running.Wait()
+}
+
+// TestEventsOfLongOutage: tasks that end while the server has been away for longer than statements wait have all of their events when it is back.
+func TestEventsOfLongOutage(t *testing.T) {
+	tier.Soak(t)
+	t.Parallel()
+	o := newOutage(t, 2)
+	kinds := func(w *work) (all []api.EventType) {
+		for _, e := range world.All(t, o.all[0].Client.Tasks.Events(t.Context(), w.ID, 0)) {
+			all = append(all, e.Type)
+		}
+		return slices.Compact(all) // output is in one piece or in several
+	}
+	world.OK(t, o.server.Kill())
+	passes := func(d time.Duration) {
+		began := time.Now()
+		until(t, "time passes", func(context.Context) bool { return time.Since(began) > d })
+	}
+	passes(21 * time.Second)
+	for _, w := range o.work {
+		w.finish(t)
+	}
+	passes(3 * time.Second) // the programs print and end
+	world.OK(t, o.server.Run())
+	o.finished(t)
+	plain := begin(t, o.all[0].Client)
+	plain.finish(t)
+	until(t, "a task ends", func(ctx context.Context) bool {
+		return world.Must(o.all[0].Client.Tasks.Get(ctx, string(plain.ID)))(t).State == api.TaskDone
+	})
+	want := kinds(plain)
+	for i, w := range o.work {
+		if got := kinds(w); !slices.Equal(got, want) {
+			t.Errorf("the events of task %d are %v, want %v", i, got, want)
+		}
+	}
 }
 
 // TestSlowDatabase holds what the database answers: requests wait, and have their results when it goes on.

@@ -24,6 +24,7 @@ type Proxy struct {
 	rule    *Loss
 	texts   map[string]string // of prepared statements, by their names
 	waiting int               // pieces that are held
+	refused int               // clients without a server
 	closed  bool
 }
 
@@ -103,6 +104,13 @@ func (p *Proxy) Waiting() int {
 	return p.waiting
 }
 
+// Refused counts the clients that came while it led to no server.
+func (p *Proxy) Refused() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refused
+}
+
 // Cut ends all connections.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -152,6 +160,9 @@ func (p *Proxy) serve(client net.Conn) {
 	defer p.remove(client)
 	p.mu.Lock()
 	target := p.target
+	if target == nil {
+		p.refused++
+	}
 	p.mu.Unlock()
 	if target == nil {
 		return

@@ -15,28 +15,36 @@ import (
 // Len is the length of a secret in bytes.
 const Len = 32
 
-// ErrUnusable is the error for a file that others may know or that has another length: such
+// UnusableError is the error for a file that others may know or that has another length: such
 // a secret protects nothing.
-var ErrUnusable = errors.New("it is not a plain file of 32 bytes that its owner alone can read")
+type UnusableError struct {
+	File, Reason string
+	// Repair is the command that makes the file usable; empty if there is none.
+	Repair string
+}
+
+// Error implements error.
+func (e *UnusableError) Error() string { return e.File + " " + e.Reason }
 
 // Open reads the secret from a file, and creates the file if it does not exist. Several
 // processes that create it at the same time get the same secret.
 func Open(file string) ([]byte, error) {
-	secret, err := read(file)
+	secret, err := Read(file)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return secret, err
 	}
 	if err := create(file); err != nil {
 		return nil, fmt.Errorf("create a secret: %w", err)
 	}
-	return read(file)
+	return Read(file)
 }
 
-func read(file string) ([]byte, error) {
+// Read reads the secret from a file. The error is fs.ErrNotExist if there is none.
+func Read(file string) ([]byte, error) {
 	// A pipe does not block the open.
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, unix.ELOOP) {
-		return nil, ErrUnusable
+		return nil, &UnusableError{File: file, Reason: "is a symbolic link, not a plain file"}
 	}
 	if err != nil {
 		return nil, err
@@ -46,8 +54,13 @@ func read(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !st.Mode().IsRegular() || st.Mode().Perm()&0o077 != 0 || st.Size() != Len {
-		return nil, ErrUnusable
+	switch mode := st.Mode(); {
+	case !mode.IsRegular():
+		return nil, &UnusableError{File: file, Reason: "is not a plain file"}
+	case st.Size() != Len:
+		return nil, &UnusableError{File: file, Reason: fmt.Sprintf("has %d bytes, not %d", st.Size(), Len)}
+	case mode.Perm()&0o077 != 0:
+		return nil, &UnusableError{File: file, Reason: fmt.Sprintf("has mode %04o: other users than its owner have rights", mode.Perm()), Repair: "chmod 600 " + file}
 	}
 	secret := make([]byte, Len)
 	_, err = io.ReadFull(f, secret)

@@ -101,7 +101,9 @@ type Config struct {
 	Node api.NodeID
 	// Authority reads what NewAuthority made. It is called until it succeeds.
 	Authority func(ctx context.Context) ([]byte, error)
-	// Known returns an error for a node that is not of the fleet.
+	// Known returns an error for a node that is not of the fleet; KindUnavailable or KindTimeout if the rows cannot be read now. The server then accepts
+	// the connection, since it asks again for each request, which can wait for the rows and be told why it is refused: with TLS 1.3 the client of a
+	// connection that is refused has sent its request already, and does not know what became of it.
 	Known func(ctx context.Context, id api.NodeID) error
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -192,7 +194,11 @@ func (i *Identity) Server() *tls.Config {
 			}
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(hello.Context()), readTimeout)
 			defer cancel()
-			return i.cfg.Known(ctx, id)
+			err = i.cfg.Known(ctx, id)
+			if kind := api.KindOf(err); kind == api.KindUnavailable || kind == api.KindTimeout {
+				return nil
+			}
+			return err
 		}
 		return cfg, nil
 	}}

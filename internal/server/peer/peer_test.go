@@ -135,6 +135,25 @@ func TestTrust(t *testing.T) {
 	}
 }
 
+// TestUnreadableRows: a connection does not end because the rows cannot be read during its handshake: requests ask again. Others are refused as always.
+func TestUnreadableRows(t *testing.T) {
+	a, b, ours := api.NewNodeID(), api.NewNodeID(), newAuthority(t)
+	for kind, accepted := range map[api.Kind]bool{api.KindUnavailable: true, api.KindTimeout: true, api.KindNotFound: false, api.KindInternal: false} {
+		server := peer.New(peer.Config{
+			Node: b, Authority: func(context.Context) ([]byte, error) { return ours, nil },
+			Known: func(context.Context, api.NodeID) error { return api.Errorf(kind, "the rows are away") },
+		})
+		_, _, err := meet(t, server.Server(), client(t, node(a, ours, nil), b))
+		if (err == nil) != accepted {
+			t.Errorf("%s: %v", kind, err)
+		}
+		_, _, err = meet(t, server.Server(), &tls.Config{InsecureSkipVerify: true, Certificates: client(t, node(a, newAuthority(t), nil), b).Certificates})
+		if err == nil {
+			t.Errorf("%s: another authority is accepted", kind)
+		}
+	}
+}
+
 // signedBy makes a certificate that the authority signed, with names.
 func signedBy(t *testing.T, authority []byte, names []*url.URL) tls.Certificate {
 	t.Helper()

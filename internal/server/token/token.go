@@ -18,9 +18,13 @@ type Minter struct{ secret []byte }
 // others can read is refused: tokens of a known secret protect nothing.
 func Open(file string) (*Minter, error) {
 	secret, err := secretfile.Open(file)
-	if errors.Is(err, secretfile.ErrUnusable) {
-		return nil, api.Errorf(api.KindDenied, "the secret of tokens in %s is not used: %w", file, err).
-			WithHint("remove the file: a new secret is created, and every sandbox gets a new token")
+	var bad *secretfile.UnusableError
+	if errors.As(err, &bad) {
+		hint := "remove the file: a new secret is created, and every sandbox gets a new token"
+		if bad.Repair != "" {
+			hint = bad.Repair + "; if somebody may have read it, " + hint
+		}
+		return nil, api.Errorf(api.KindDenied, "the secret of tokens is not used: %w", err).WithHint("%s", hint)
 	}
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "the secret of tokens: %w", err)

@@ -118,8 +118,8 @@ func (c *copier) checkEmpty(ctx context.Context) error {
 			return wrapError(ctx, err, "read table %s of the target", t.name)
 		}
 		if some {
-			return api.Errorf(api.KindConflict, "the target is not empty: table %s has rows", t.name).
-				WithHint("create a new database for the copy: createdb NAME")
+			return api.Errorf(api.KindConflict, "the target already has rows, of another installation or of a daemon that was started with it: table %s", t.name).
+				WithHint("use an empty database: createdb NAME")
 		}
 	}
 	return nil

@@ -54,9 +54,10 @@ var postgresFailures = map[string]failure{
 func failureOf(err error) failure {
 	var lite *sqlite.Error
 	var server *pgconn.PgError
-	var connect *pgconn.ConnectError
 	switch {
 	case err == nil:
+	case errors.As(err, new(*connectError)):
+		return unreachable
 	case errors.As(err, &lite):
 		if f, ok := sqliteFailures[lite.Code()]; ok {
 			return f
@@ -67,8 +68,6 @@ func failureOf(err error) failure {
 			return f
 		}
 		return postgresFailures[server.Code[:min(2, len(server.Code))]]
-	case errors.As(err, &connect):
-		return unreachable
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return full
 	case isLost(err):
@@ -112,16 +111,15 @@ func wrapError(ctx context.Context, err error, format string, args ...any) *api.
 		return api.Errorf(api.KindInternal, "%s: %w", what, err).
 			WithHint("the file is damaged or not a database; restore a backup of it, or use another --data-dir")
 	case unreachable:
+		var connect *connectError
+		if errors.As(err, &connect) {
+			return connect.explain(api.KindUnavailable, fmt.Errorf("%s: %w", what, err))
+		}
 		if errors.As(err, new(commitError)) && inDoubt(err) {
 			return api.Errorf(api.KindUnavailable, "%s: the Postgres server did not answer, so that it is not known whether it was stored: %w", what, err).
 				WithHint("look whether it is there before you try again")
 		}
-		e := api.Errorf(api.KindUnavailable, "%s: %w", what, err)
-		var server *pgconn.PgError
-		if errors.As(err, &server) && server.Code == "53300" {
-			return e.WithHint("raise max_connections of the server, or the limit of the user: a daemon uses up to %d connections; or use PgBouncer in transaction mode", defaultConnections+leaseConnections)
-		}
-		return e.WithHint("the Postgres server is not available; retry when it is")
+		return api.Errorf(api.KindUnavailable, "%s: %w", what, err).WithHint("the Postgres server is not available; retry when it is")
 	case closed:
 		return api.Errorf(api.KindUnavailable, "%s: the database is closed", what)
 	}

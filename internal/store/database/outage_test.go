@@ -398,6 +398,88 @@ func TestLongOutage(t *testing.T) {
 	}
 }
 
+// TestWaiting: what waits for a long outage waits for a short one after the end of its wait, as others do.
+func TestWaiting(t *testing.T) {
+	w := newOutageWorld(t, postgrestest.Start(t))
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for name, c := range map[string]struct {
+		until context.Context
+		began time.Time // the outage
+	}{
+		"long":          {t.Context(), time.Now().Add(-maxOutage - time.Second)},
+		"short, at end": {ended, time.Now()},
+	} {
+		w.proxy.To(nil)
+		w.write.outage.began = c.began
+		s, done := api.Stream{Kind: api.StreamTask, ID: name}, make(chan error, 1)
+		go func() {
+			_, err := w.AppendEvent(store.Waiting(context.WithoutCancel(t.Context()), c.until), s, api.EventOutput, w.now, nil)
+			done <- err
+		}()
+		refused := w.proxy.Refused()
+		until(t, "it is tried again and again", func() bool { return w.proxy.Refused() > refused+3 })
+		select {
+		case err := <-done:
+			t.Errorf("%s: it does not wait: %v", name, err)
+		default:
+		}
+		w.proxy.To(w.server)
+		must(t, <-done)
+	}
+	w.proxy.To(nil)
+	w.write.outage.began = time.Now().Add(-maxOutage - time.Second)
+	if _, err := w.AppendEvent(store.Waiting(t.Context(), ended), stream, api.EventOutput, w.now, nil); api.KindOf(err) != api.KindUnavailable {
+		t.Errorf("a long outage, at the end: %v", err)
+	}
+}
+
+// TestExplanations: an operation without a connection says in one line which database does not answer, why, and what to do, at start and later.
+func TestExplanations(t *testing.T) {
+	server := postgrestest.Start(t)
+	name := server.Database(t)
+	server.Exec(t, name, "GRANT CREATE ON SCHEMA public TO "+postgrestest.Locked)
+	cfg := Postgres{URL: server.URL(postgrestest.Locked, name), Password: postgrestest.Password, KeyFile: sameKey(t)}
+	db, err := OpenPostgres(t.Context(), cfg)
+	must(t, err)
+	defer db.Close()
+	place := "connect to Postgres, database " + name + " at " + server.Dir + ": "
+	check := func(what string, err error, kind api.Kind, says, hint string) {
+		t.Helper()
+		if api.KindOf(err) != kind || err == nil || !strings.HasSuffix(err.Error(), says) || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(api.HintOf(err), hint) {
+			t.Errorf("%s: %s: %v, next: %s", what, api.KindOf(err), err, api.HintOf(err))
+		}
+	}
+	read := func() error {
+		db.write.outage.began = time.Now().Add(-maxOutage - time.Second) // it does not wait
+		_, err := db.SharedValue(t.Context(), "authority")
+		return err
+	}
+	refused := func() error { // after the end of the connections that there are
+		t.Helper()
+		var err error
+		until(t, "a new connection is necessary", func() bool {
+			err = read()
+			return err != nil && strings.Contains(err.Error(), "connect to Postgres")
+		})
+		return err
+	}
+	server.Exec(t, name, "ALTER ROLE "+postgrestest.Locked+" PASSWORD 'another'")
+	server.Exec(t, "postgres", "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = '"+postgrestest.Locked+"'")
+	refusal := place + "the server refuses user " + postgrestest.Locked + `: password authentication failed for user "` + postgrestest.Locked + `"`
+	check("another password", refused(), api.KindUnavailable, `read shared value "authority": `+refusal, "set the password with store.password-file")
+	_, err = OpenPostgres(t.Context(), cfg)
+	check("another password at the start", err, api.KindDenied, refusal, "set the password with store.password-file")
+	server.Exec(t, name, "ALTER ROLE "+postgrestest.Locked+" PASSWORD '"+strings.ReplaceAll(postgrestest.Password, "'", "''")+"'")
+	if err := read(); api.KindOf(err) != api.KindNotFound {
+		t.Errorf("with the former password: %v", err)
+	}
+	must(t, server.Stop())
+	check("no server", refused(), api.KindUnavailable, place+"no such file or directory", "start the server")
+	_, err = OpenPostgres(t.Context(), Postgres{URL: "postgres://hortus@127.0.0.1:1/rows", KeyFile: cfg.KeyFile})
+	check("a closed port", err, api.KindUnavailable, "connect to Postgres, database rows at 127.0.0.1:1: connection refused", "start the server")
+}
+
 // TestNoOutageSQLite: a file has no server to wait for.
 func TestNoOutageSQLite(t *testing.T) {
 	db, err := OpenSQLite(t.Context(), SQLite{Path: filepath.Join(t.TempDir(), "db")})

@@ -36,12 +36,9 @@ type outage struct {
 }
 
 // patiently calls try again as long as its error says that the server cannot be reached, again allows it, and the outage is not too
-// long, unless [store.Waiting] says otherwise.
+// long. A context of [store.Waiting] waits for a long one, too.
 func (o *outage) patiently(ctx context.Context, again func(error) bool, try func() error) error {
 	until := store.WaitsUntil(ctx)
-	if until == nil {
-		until = ctx
-	}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := try()
 		if o == nil || ctx.Err() != nil {
@@ -51,8 +48,11 @@ func (o *outage) patiently(ctx context.Context, again func(error) bool, try func
 			o.ended()
 			return err
 		}
-		long := o.lasts() > maxOutage
-		if long && until == ctx || until.Err() != nil || !again(err) {
+		var shorter <-chan struct{} // the wait is for a short outage from then on
+		if until != nil && until.Err() == nil {
+			shorter = until.Done()
+		}
+		if long := o.lasts() > maxOutage; long && shorter == nil || !again(err) {
 			return err
 		}
 		timer := time.NewTimer(pause)
@@ -61,7 +61,7 @@ func (o *outage) patiently(ctx context.Context, again func(error) bool, try func
 		case <-ctx.Done():
 			timer.Stop()
 			return err
-		case <-until.Done(): // the last attempt follows
+		case <-shorter: // try again at once
 			timer.Stop()
 		}
 	}
@@ -89,11 +89,14 @@ func always(error) bool { return true }
 // undone reports whether an error of a statement says that the server did not carry it out. It is false if the connection
 // ended before the answer.
 func undone(err error) bool {
+	if errors.As(err, new(*connectError)) {
+		return true
+	}
 	var server *pgconn.PgError
 	if errors.As(err, &server) {
 		return server.Code != "57P02" && !strings.HasPrefix(server.Code, "08") // a crash may follow a commit
 	}
-	return errors.As(err, new(*pgconn.ConnectError)) || errors.Is(err, driver.ErrBadConn) || pgconn.SafeToRetry(err)
+	return errors.Is(err, driver.ErrBadConn) || pgconn.SafeToRetry(err)
 }
 
 // inDoubt reports whether nobody knows if a statement, or the commit of a transaction, was carried out.

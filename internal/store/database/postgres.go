@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"database/sql"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/secretfile"
 )
 
 // Postgres is the configuration of a database on a Postgres server, which several daemons may use.
@@ -30,7 +30,7 @@ type Postgres struct {
 	URL string
 	// Password is that of the user; empty means PGPASSWORD, or the file of passwords of libpq (PGPASSFILE).
 	Password string
-	// KeyFile is the file with the key of sealed values; it is created if it does not exist. All daemons that use the
+	// KeyFile is the file with the key of sealed values; it is created for a new database if it does not exist. All daemons that use the
 	// database need the same one.
 	KeyFile string
 	// Ahead is the path of a file in which rows of commands are stored first, and in the database a moment later; empty for none. One
@@ -80,13 +80,14 @@ func openPostgres(ctx context.Context, cfg Postgres, steps []string) (_ *DB, err
 		}
 	}()
 	if err := connections.PingContext(ctx); err != nil {
-		return nil, connectError(ctx, err, conn)
+		var connect *connectError
+		if errors.As(err, &connect) && ctx.Err() == nil {
+			return nil, connect.explain(connect.kind(), err)
+		}
+		return nil, wrapError(ctx, err, "connect to Postgres, %s", placeOf(conn))
 	}
 	tables := postgresSchema{place: db.dialect.place, steps: steps, pool: connections, log: log}
 	if err := tables.prepare(ctx); err != nil {
-		return nil, err
-	}
-	if db.sealer, err = openSealer(cfg.KeyFile); err != nil {
 		return nil, err
 	}
 	if err := db.identify(ctx, cfg.KeyFile); err != nil {
@@ -160,32 +161,6 @@ func placeOf(c *pgx.ConnConfig) string {
 	return "database " + c.Database + " at " + net.JoinHostPort(c.Host, portOf(c))
 }
 
-// connectError explains why there is no connection.
-func connectError(ctx context.Context, err error, c *pgx.ConnConfig) error {
-	place := placeOf(c)
-	var server *pgconn.PgError
-	if !errors.As(err, &server) {
-		if cause := ctx.Err(); cause != nil {
-			return wrapError(ctx, err, "connect to Postgres, %s", place)
-		}
-		failed := api.Errorf(api.KindUnavailable, "connect to Postgres, %s: %w", place, err)
-		var unverified *tls.CertificateVerificationError
-		if errors.As(err, &unverified) || strings.Contains(err.Error(), "server refused TLS") {
-			return failed.WithHint("the server needs a certificate for the name %s; sslrootcert=FILE in store.url names its authority. On a network that you trust, sslmode=require encrypts without verification, and sslmode=disable does not encrypt", c.Host)
-		}
-		return failed.WithHint("start the server, or correct the host, the port and sslmode in store.url; test it with: psql %q", "postgres://"+c.User+"@"+net.JoinHostPort(c.Host, portOf(c))+"/"+c.Database)
-	}
-	switch {
-	case server.Code == "3D000":
-		return api.Errorf(api.KindNotFound, "connect to Postgres, %s: the database does not exist", place).
-			WithHint("create it: createdb --owner %s %s", c.User, c.Database)
-	case strings.HasPrefix(server.Code, "28"):
-		return api.Errorf(api.KindDenied, "connect to Postgres, %s: the server refuses user %s: %s", place, c.User, server.Message).
-			WithHint("set the password with store.password-file, or PGPASSWORD in the environment of the daemon; see also pg_hba.conf of the server")
-	}
-	return wrapError(ctx, err, "connect to Postgres, %s", place)
-}
-
 // isLost reports whether an error says that a connection ended.
 func isLost(err error) bool {
 	var timeout net.Error
@@ -196,8 +171,13 @@ func isLost(err error) bool {
 // sealCheck is the row that a sealed value belongs to which every daemon must be able to open.
 const sealCheck = "identity.sealed"
 
-// identify reads which database this is. It refuses a key that is not the one of the database: what it seals could not be
-// opened elsewhere.
+// ErrOtherKey is the error for a database whose secrets are encrypted with another key.
+var ErrOtherKey = errors.New("another key than the one that its secrets are encrypted with")
+
+const otherKey = "copy hortus.db-key from the data directory of a daemon that uses this database, and name the copy in store.key-file (HORTUS_STORE_KEY_FILE)"
+
+// identify reads which database this is, and the key; it makes both for a new database. It refuses a key that is not the one of the database: what it
+// seals could not be opened elsewhere.
 func (db *DB) identify(ctx context.Context, keyFile string) error {
 	return db.inTx(ctx, "the identity", func(tx *sql.Tx) error {
 		if err := db.lock(ctx, tx, "identity"); err != nil {
@@ -207,12 +187,21 @@ func (db *DB) identify(ctx context.Context, keyFile string) error {
 		err := tx.QueryRowContext(ctx, `SELECT id, sealed FROM identity`).Scan(&db.id, &sealed)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
+			if db.sealer, err = openSealer(keyFile, "name another file in store.key-file (HORTUS_STORE_KEY_FILE)"); err != nil {
+				return err
+			}
 			db.id = rand.Text()
 			_, err = tx.ExecContext(ctx, `INSERT INTO identity (id, sealed) VALUES ($1, $2)`, db.id, db.sealer.seal([]byte(sealCheck), sealCheck))
 		case err == nil:
+			db.sealer, err = newSealer(secretfile.Read, keyFile, otherKey)
+			if errors.Is(err, fs.ErrNotExist) {
+				return api.Errorf(api.KindConflict, "%s: the key that its secrets are encrypted with is not here: %s does not exist", db.dialect.place, keyFile).WithHint(otherKey)
+			}
+			if err != nil {
+				return err
+			}
 			if _, err := db.sealer.open(sealed, sealCheck); err != nil {
-				return api.Errorf(api.KindConflict, "%s: the key in %s is not the one that the secrets of this database are encrypted with", db.dialect.place, keyFile).
-					WithHint("copy hortus.db-key from the data directory of a daemon that uses this database, and name the copy in store.key-file (HORTUS_STORE_KEY_FILE)")
+				return api.Errorf(api.KindConflict, "%s: %s has %w", db.dialect.place, keyFile, ErrOtherKey).WithHint(otherKey)
 			}
 		}
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -327,6 +328,9 @@ func TestPostgresErrors(t *testing.T) {
 		if api.KindOf(err) != test.kind || !strings.Contains(api.HintOf(err), test.hint) {
 			t.Errorf("%s: %v, next: %s", test.name, err, api.HintOf(err))
 		}
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: the error has several lines: %v", test.name, err)
+		}
 		if err != nil && strings.Contains(err.Error()+api.HintOf(err), "hunter2") {
 			t.Errorf("%s: the error has the password: %v", test.name, err)
 		}
@@ -340,10 +344,28 @@ func TestPostgresErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	right.KeyFile += "2"
-	if _, err := OpenPostgres(ctx, right); api.KindOf(err) != api.KindConflict || !strings.Contains(api.HintOf(err), "store.key-file") {
-		t.Errorf("another key: %v", err)
+	for _, c := range []struct {
+		file, says, hint string
+		kind             api.Kind
+	}{
+		{key + "2", key + "2 does not exist", "copy hortus.db-key", api.KindConflict},
+		{sameKey(t), "another key", "copy hortus.db-key", api.KindConflict},
+		{"/dev/null", "is not a plain file", "copy hortus.db-key", api.KindDenied},
+		{key, "has mode 0644", "chmod 600 " + key, api.KindDenied},
+	} {
+		if c.file == key {
+			must(t, os.Chmod(key, 0o644))
+		}
+		right.KeyFile = c.file
+		_, err := OpenPostgres(ctx, right)
+		if api.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(api.HintOf(err), c.hint) {
+			t.Errorf("key %s: %v, next: %s", c.file, err, api.HintOf(err))
+		}
 	}
+	if _, err := os.Lstat(key + "2"); err == nil {
+		t.Error("a key was made for a database that has one")
+	}
+	must(t, os.Chmod(key, 0o600))
 
 	// While the server is down calls fail, and afterwards they succeed.
 	stream := api.Stream{Kind: api.StreamTask, ID: "t"}

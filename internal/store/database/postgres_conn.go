@@ -26,6 +26,7 @@ func portOf(c *pgx.ConnConfig) string { return strconv.Itoa(int(c.Port)) }
 // Each statement is one message to the server. The server parses and plans it once for each connection. Behind a pooler, where
 // the next transaction may have another connection of the server, it does so each time, and a connection remembers nothing.
 type connector struct {
+	cfg            *pgx.ConnConfig
 	direct, pooled driver.Connector
 	pooler         *atomic.Bool // if one was found
 }
@@ -35,7 +36,7 @@ func newConnector(cfg *pgx.ConnConfig) connector {
 	direct.DefaultQueryExecMode, direct.StatementCacheCapacity = pgx.QueryExecModeCacheStatement, preparedStatements
 	pooled.DefaultQueryExecMode, pooled.StatementCacheCapacity = pgx.QueryExecModeExec, 0
 	direct.DescriptionCacheCapacity, pooled.DescriptionCacheCapacity = 0, 0
-	return connector{direct: stdlib.GetConnector(*direct), pooled: stdlib.GetConnector(*pooled), pooler: new(atomic.Bool)}
+	return connector{cfg: cfg, direct: stdlib.GetConnector(*direct), pooled: stdlib.GetConnector(*pooled), pooler: new(atomic.Bool)}
 }
 
 // preparedStatements bounds what the server keeps for a connection. Those that run often are fewer; of the others, which are
@@ -47,7 +48,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !c.pooler.Load() {
 		direct, err := c.direct.Connect(ctx)
 		if err != nil {
-			return nil, err
+			return nil, &connectError{c.cfg, err}
 		}
 		alone, err := isDirect(ctx, direct.(*stdlib.Conn).Conn())
 		if alone {
@@ -61,7 +62,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	pooled, err := c.pooled.Connect(ctx)
 	if err != nil {
-		return nil, err
+		return nil, &connectError{c.cfg, err}
 	}
 	return conn{pooled.(*stdlib.Conn)}, nil
 }

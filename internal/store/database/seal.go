@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -27,14 +28,19 @@ type sealer struct {
 	key  []byte
 }
 
-// openSealer reads the key, or creates it if it does not exist.
-func openSealer(file string) (*sealer, error) {
-	key, err := secretfile.Open(file)
-	if errors.Is(err, secretfile.ErrUnusable) {
-		err = fmt.Errorf("%w; restore it, or remove it: environment values of sandboxes and tasks and stored secrets are then lost", err)
+// openSealer reads the key, or creates it if it does not exist. Restore says what to do about a file that is no key.
+func openSealer(file, restore string) (*sealer, error) {
+	return newSealer(secretfile.Open, file, restore)
+}
+
+func newSealer(read func(file string) ([]byte, error), file, restore string) (*sealer, error) {
+	key, err := read(file)
+	var bad *secretfile.UnusableError
+	if errors.As(err, &bad) {
+		return nil, api.Errorf(api.KindDenied, "the key of the database's secrets is not used: %w", err).WithHint("%s", cmp.Or(bad.Repair, restore))
 	}
 	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "the key of the database's sealed values, %s: %w", file, err)
+		return nil, api.Errorf(api.KindInternal, "the key of the database's secrets: %w", err)
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {

@@ -142,13 +142,22 @@ func TestTaskEnvIsSealed(t *testing.T) {
 // TestSealKey refuses a key that others can read.
 func TestSealKey(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
-	if _, err := openSealer(path + keySuffix); err != nil {
+	if _, err := openSealer(path+keySuffix, ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(path+keySuffix, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openSealer(path + keySuffix); err == nil {
-		t.Error("a key that others can read is used")
+	_, err := OpenSQLite(t.Context(), SQLite{Path: path})
+	if api.KindOf(err) != api.KindDenied || api.HintOf(err) != "chmod 600 "+path+keySuffix {
+		t.Errorf("a key that others can read: %v, next: %s", err, api.HintOf(err))
+	}
+	if err := os.WriteFile(path+keySuffix, []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	must(t, os.Chmod(path+keySuffix, 0o600))
+	_, err = OpenSQLite(t.Context(), SQLite{Path: path})
+	if api.KindOf(err) != api.KindDenied || !strings.Contains(err.Error(), "has 5 bytes, not 32") || !strings.HasPrefix(api.HintOf(err), "restore it") {
+		t.Errorf("a key that is too short: %v, next: %s", err, api.HintOf(err))
 	}
 }

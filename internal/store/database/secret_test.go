@@ -211,7 +211,7 @@ func TestSecretOfItsRow(t *testing.T) {
 
 // TestSealingIsRandom: equal values are not equal when they are sealed.
 func TestSealingIsRandom(t *testing.T) {
-	s, err := openSealer(filepath.Join(t.TempDir(), "db"))
+	s, err := openSealer(filepath.Join(t.TempDir(), "db"), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func openSQLite(ctx context.Context, cfg SQLite, steps []string) (_ *DB, err err
 	if err := file.prepare(ctx); err != nil {
 		return nil, err
 	}
-	if db.sealer, err = openSealer(path + keySuffix); err != nil {
+	if db.sealer, err = openSealer(path+keySuffix, "restore it from a backup; without it, secrets and environment values of sandboxes and tasks cannot be decrypted: to give them up, remove the file"); err != nil {
 		return nil, err
 	}
 	if db.write, err = open(dsn(path, readWrite), 1); err != nil {
