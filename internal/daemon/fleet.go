@@ -210,7 +210,7 @@ func (s *System) capacity(isolations []string) api.NodeCapacity {
 	g := s.gate.State()
 	out := api.NodeCapacity{
 		MemoryBudget: g.MemoryBudget, MemoryPromised: g.Memory, CPUs: runtime.NumCPU(), Load: load(), Sandboxes: g.Sandboxes, Waiting: g.Waiting, Full: g.Full,
-		DiskFull: s.space.Short(0) != "", Tasks: s.tasks.Running(), Isolations: isolations, Version: version.Describe().Version,
+		DiskFull: s.space.Short(0) != "", NoArchive: s.archive == nil, Tasks: s.tasks.Running(), Isolations: isolations, Version: version.Describe().Version,
 		ClockAheadMS: time.Now().Round(0).Sub(s.db.Now().Round(0)).Milliseconds(), // Round removes the monotonic readings
 	}
 	if slices.ContainsFunc(s.backends, func(b sandbox.Backend) bool {
