@@ -133,7 +133,13 @@ func (s *System) moves() func(context.Context) {
 	return func(ctx context.Context) {
 		began := time.Now()
 		n, err := s.fleet.Evacuate(ctx)
-		s.log.Info("moved sandboxes to other nodes", "moved", n, "left", s.sandboxes.Alive(), "seconds", time.Since(began).Round(100*time.Millisecond).Seconds(), "error", err)
+		left, seconds := s.sandboxes.Alive(), time.Since(began).Round(100*time.Millisecond).Seconds()
+		switch {
+		case err != nil:
+			s.log.Warn("sandboxes could not all be moved to other nodes", "moved", n, "left", left, "seconds", seconds, "error", err)
+		case n+left > 0:
+			s.log.Info("moved sandboxes to other nodes", "moved", n, "left", left, "seconds", seconds)
+		}
 	}
 }
 
