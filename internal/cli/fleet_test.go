@@ -3,9 +3,11 @@ package cli
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
+	"hortus.dev/api"
 	"hortus.dev/api/admin"
 )
 
@@ -29,6 +31,26 @@ func TestStopKeeping(t *testing.T) {
 		code, _, stderr := run(t, serving(t, mux), "", nil, append([]string{"daemon", "stop"}, tt.args...)...)
 		if code != 0 || !strings.HasPrefix(stderr, "stopping\n") || strings.Contains(stderr, warning) != tt.warns || strings.Contains(stderr, "hortus fleet drain b") != tt.warns || kept != (tt.args[0] == "--keep") {
 			t.Errorf("%s: %d, kept %v\n%s", name, code, kept, stderr)
+		}
+	}
+}
+
+// TestNodeColumn: lists of sandboxes and tasks say on which node each is, if there is a fleet.
+func TestNodeColumn(t *testing.T) {
+	for _, node := range []string{"", "b"} {
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /v1/sandboxes", func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode([]api.Sandbox{{ID: "s1", State: api.SandboxRunning, Template: "host", Node: node}})
+		})
+		mux.HandleFunc("GET /v1/tasks", func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode([]api.Task{{ID: "t1", State: api.TaskRunning, Node: node}, {ID: "t2", State: api.TaskRunning}})
+		})
+		connect := serving(t, mux)
+		for args, line := range map[string]string{"ps": `(?m)^task +t1 .* b +a program`, "task ls": `(?m)^t1 .* b +a program`} {
+			code, stdout, stderr := run(t, connect, "", nil, strings.Fields(args)...)
+			if code != 0 || strings.Contains(stdout, " NODE ") != (node != "") || node != "" && !regexp.MustCompile(line).MatchString(stdout) {
+				t.Errorf("%s, node %q: %d %s\n%s", args, node, code, stderr, stdout)
+			}
 		}
 	}
 }

@@ -2897,6 +2897,7 @@ export interface Task {
   model: string;
   models?: Models;
   moves?: TaskMove[];
+  node?: string;
   outcome?: "verified" | "needs_human" | "declined" | "canceled" | "failed" | "lost" | "answered";
   owner?: string;
   plan?: ExecutionPlan;

@@ -3829,6 +3829,7 @@ Task = TypedDict(
         "model": 'str',
         "models": 'NotRequired[Models]',
         "moves": 'NotRequired[List[TaskMove]]',
+        "node": 'NotRequired[str]',
         "outcome": 'NotRequired[Literal["verified", "needs_human", "declined", "canceled", "failed", "lost", "answered"]]',
         "owner": 'NotRequired[str]',
         "plan": 'NotRequired[ExecutionPlan]',
