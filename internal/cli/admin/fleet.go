@@ -32,11 +32,7 @@ func (fleetInitCmd) Run(ctx app.Context, a *app.App, c *client.Client) error {
 	if a.Flags.JSON {
 		return a.JSON(f)
 	}
-	if f.Already {
-		a.Note("the fleet has had a certificate authority before, which stays; its nodes:")
-	} else {
-		a.Note("the fleet has a certificate authority, encrypted in the database; its nodes:")
-	}
+	a.Note("the fleet has a certificate authority%s, encrypted in the database; its nodes:", map[bool]string{true: " already"}[f.Already])
 	return showNodes(a, f)
 }
 

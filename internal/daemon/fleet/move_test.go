@@ -350,6 +350,9 @@ func TestEvacuate(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	p.at(t, id, p.b.run, api.SandboxRunning, false)
+	if n, err := p.a.Evacuate(t.Context()); n != 0 || err != nil {
+		t.Errorf("again: %d, %v", n, err)
+	}
 	p = openPair(t)
 	p.report(t, able)
 	id = p.sandbox(t, nil)
