@@ -29,6 +29,8 @@ type NodeCapacity struct {
 	Full      bool `json:"full,omitempty"`
 	// DiskFull is true if the disk of its data directory has no space for a task, a workspace or a snapshot.
 	DiskFull bool `json:"diskFull,omitempty"`
+	// NoArchive is true if it has no archive from which other nodes could resume its sandboxes and continue its work (daemon.layer-archive).
+	NoArchive bool `json:"noArchive,omitempty"`
 	// Tasks counts those that run.
 	Tasks int `json:"tasks,omitempty"`
 	// Isolations are the backends that can start sandboxes. Templates are names of templates and images, 200 at most.

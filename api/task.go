@@ -119,9 +119,11 @@ type Task struct {
 	// Session is the session that it is a turn of, if any; see package api/session.
 	Session SessionID `json:"session,omitempty"`
 	// Account owns it; empty is the operator's own. Key is the API key that requested it.
-	Account   string    `json:"account,omitempty"`
-	Key       KeyID     `json:"key,omitempty"`
-	Owner     OwnerID   `json:"owner,omitempty"`
+	Account string  `json:"account,omitempty"`
+	Key     KeyID   `json:"key,omitempty"`
+	Owner   OwnerID `json:"owner,omitempty"`
+	// Node is the name of the node of a fleet that has it, or had it, in lists and when one task is read; empty for a daemon alone.
+	Node      string    `json:"node,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	// StartedAt is when a task on a repository began to work: it may have waited for others first, see RepoTask.Overlap.
 	StartedAt time.Time `json:"startedAt,omitzero"`

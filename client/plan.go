@@ -22,10 +22,8 @@ func (s *PlanService) post(ctx context.Context, id api.PlanID, rest string, in a
 }
 
 func planPath(id api.PlanID, rest string) (string, error) {
-	if !id.Valid() {
-		return "", api.Errorf(api.KindInvalid, "%.64q is not the id of a plan", string(id)).WithHint("list them: hortus plan ls")
-	}
-	return "/v1/plans/" + string(id) + rest, nil
+	seg, err := segment(string(id))
+	return "/v1/plans/" + seg + rest, err
 }
 
 // Create makes a plan, and begins with it unless it has to be approved.
@@ -42,7 +40,7 @@ func (s *PlanService) List(ctx context.Context, all bool, states ...plan.State) 
 	return out, s.client.query(ctx, http.MethodGet, "/v1/plans", q, nil, &out)
 }
 
-// Get returns a plan with its items.
+// Get returns a plan with its items, by its ID or a unique prefix of it.
 func (s *PlanService) Get(ctx context.Context, id api.PlanID) (out plan.Plan, err error) {
 	path, err := planPath(id, "")
 	if err != nil {

@@ -41,6 +41,8 @@ type DaemonInfo struct {
 	Forges string `json:"forges,omitempty"`
 	// Node is its name among the nodes that share its database; empty if it has rows of its own.
 	Node string `json:"node,omitempty"`
+	// LeaseMS is how long after its end other nodes declare its sandboxes lost and continue its tasks; 0 if no other node is in service.
+	LeaseMS int64 `json:"leaseMs,omitempty"`
 	// URL is where it is reached over TCP; empty where it listens on its socket alone.
 	URL string `json:"url,omitempty"`
 	// Settings are what it runs with now.

@@ -11,6 +11,8 @@ import (
 type Fleet struct {
 	// Initialized is true if the fleet has its certificate authority: nodes can reach each other.
 	Initialized bool `json:"initialized"`
+	// Already is true if the authority was there before the request to create it.
+	Already bool `json:"already,omitempty"`
 	// Self is the node that answers.
 	Self  api.NodeID  `json:"self"`
 	Nodes []FleetNode `json:"nodes"`
@@ -42,6 +44,8 @@ type DrainNode struct {
 // DrainedNode is the answer: what is still on the node, and what it moved since it drains.
 type DrainedNode struct {
 	Node FleetNode `json:"node"`
+	// Already is true if the node was draining before this request.
+	Already bool `json:"already,omitempty"`
 	// Sandboxes are still on the node. Ended counts those that Force ended.
 	Sandboxes []api.SandboxID `json:"sandboxes"`
 	Ended     int             `json:"ended,omitempty"`

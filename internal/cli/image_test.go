@@ -198,7 +198,7 @@ func TestImageOfSandboxes(t *testing.T) {
 		t.Errorf("code %d, %s", code, stderr)
 	}
 	for _, args := range [][]string{{"--image", reference, "--pull"}, {"--image", "python:3.12"}, {"--image", "web"}} {
-		if code, _, stderr := run(t, connect, "", nil, append([]string{"sandbox", "create"}, args...)...); code != 1 || !strings.Contains(stderr, "pulling an image is allowed for the operator only") && !strings.Contains(stderr, "pullImage is allowed for the operator only") {
+		if code, _, stderr := run(t, connect, "", nil, append([]string{"sandbox", "create"}, args...)...); code != 1 || !strings.Contains(stderr, "pulling an image is allowed for the operator only") && !strings.Contains(stderr, "this is allowed for the operator only") {
 			t.Errorf("%q: code %d, %s", args, code, stderr)
 		}
 	}

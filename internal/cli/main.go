@@ -279,14 +279,21 @@ func (*psCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 			Tasks     []api.Task    `json:"tasks"`
 		}{sandboxes, tasks})
 	}
+	fleet := slices.ContainsFunc(sandboxes, func(b api.Sandbox) bool { return b.Node != "" }) || slices.ContainsFunc(tasks, func(t api.Task) bool { return t.Node != "" })
+	column := func(node string) string { // of nodes, in a fleet
+		if !fleet {
+			return ""
+		}
+		return cmp.Or(human.Sanitize(node), "-") + "\t"
+	}
 	w := a.Table()
-	fmt.Fprintln(w, "KIND\tID\tSTATE\tAGE\tWHAT")
+	fmt.Fprintf(w, "KIND\tID\tSTATE\tAGE\t%sWHAT\n", column("NODE"))
 	for _, b := range sandboxes {
-		fmt.Fprintf(w, "sandbox\t%s\t%s\t%s\t%s, %s\n", human.Sanitize(string(b.ID)), human.Sanitize(string(b.State)), human.Duration(time.Since(b.CreatedAt)),
-			human.Sanitize(b.Isolation), human.Truncate(b.Template, 24))
+		fmt.Fprintf(w, "sandbox\t%s\t%s\t%s\t%s%s, %s\n", human.Sanitize(string(b.ID)), human.Sanitize(string(b.State)), human.Duration(time.Since(b.CreatedAt)),
+			column(b.Node), human.Sanitize(b.Isolation), human.Truncate(b.Template, 24))
 	}
 	for _, t := range tasks {
-		fmt.Fprintf(w, "task\t%s\t%s\t%s\t%s\n", human.Sanitize(string(t.ID)), view.StateOf(t), human.Duration(time.Since(t.CreatedAt)), human.Truncate(view.RequestOf(t), 60))
+		fmt.Fprintf(w, "task\t%s\t%s\t%s\t%s%s\n", human.Sanitize(string(t.ID)), view.StateOf(t), human.Duration(time.Since(t.CreatedAt)), column(t.Node), human.Truncate(view.RequestOf(t), 60))
 	}
 	return w.Flush()
 }

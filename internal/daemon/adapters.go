@@ -7,6 +7,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
 	"hortus.dev/internal/agent/model/catalogue"
+	"hortus.dev/internal/daemon/fleet"
 	"hortus.dev/internal/daemon/upkeep"
 	"hortus.dev/internal/platform/machine"
 	"hortus.dev/internal/platform/version"
@@ -44,8 +45,12 @@ func (d status) Info(context.Context) (admin.DaemonInfo, error) {
 		return admin.DaemonInfo{}, err
 	}
 	warm, wanted := s.sandboxes.Creator.Warm()
+	lease := int64(0)
+	if s.hasOthers() {
+		lease = fleet.Lease.Milliseconds()
+	}
 	return admin.DaemonInfo{
-		Version: version.Describe(), Owner: s.owner.Owner.ID, Node: s.fleet.Name(), PID: os.Getpid(), DataDir: string(s.dir),
+		Version: version.Describe(), Owner: s.owner.Owner.ID, Node: s.fleet.Name(), LeaseMS: lease, PID: os.Getpid(), DataDir: string(s.dir),
 		Sandboxes: s.sandboxes.Alive(), Tasks: s.tasks.Running(), Warm: warm, WarmWanted: wanted,
 		URL: s.address.Load().url, Settings: s.service.Settings(), Models: catalogue.Fingerprint(s.cfg.Getenv),
 		Forges: delivery.Fingerprint(s.cfg.Getenv, delivery.TokenVariables(s.cfg.Forges)),

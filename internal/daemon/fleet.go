@@ -133,7 +133,13 @@ func (s *System) moves() func(context.Context) {
 	return func(ctx context.Context) {
 		began := time.Now()
 		n, err := s.fleet.Evacuate(ctx)
-		s.log.Info("moved sandboxes to other nodes", "moved", n, "left", s.sandboxes.Alive(), "seconds", time.Since(began).Round(100*time.Millisecond).Seconds(), "error", err)
+		left, seconds := s.sandboxes.Alive(), time.Since(began).Round(100*time.Millisecond).Seconds()
+		switch {
+		case err != nil:
+			s.log.Warn("sandboxes could not all be moved to other nodes", "moved", n, "left", left, "seconds", seconds, "error", err)
+		case n+left > 0:
+			s.log.Info("moved sandboxes to other nodes", "moved", n, "left", left, "seconds", seconds)
+		}
 	}
 }
 
@@ -225,7 +231,7 @@ func (s *System) capacity(isolations []string) api.NodeCapacity {
 	g := s.gate.State()
 	out := api.NodeCapacity{
 		MemoryBudget: g.MemoryBudget, MemoryPromised: g.Memory, CPUs: runtime.NumCPU(), Load: load(), Sandboxes: g.Sandboxes, Waiting: g.Waiting, Full: g.Full,
-		DiskFull: s.space.Short(0) != "", Tasks: s.tasks.Running(), Isolations: isolations, Version: version.Describe().Version,
+		DiskFull: s.space.Short(0) != "", NoArchive: s.archive == nil, Tasks: s.tasks.Running(), Isolations: isolations, Version: version.Describe().Version,
 		ClockAheadMS: time.Now().Round(0).Sub(s.db.Now().Round(0)).Milliseconds(), // Round removes the monotonic readings
 	}
 	if slices.ContainsFunc(s.backends, func(b sandbox.Backend) bool {

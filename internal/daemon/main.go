@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -119,7 +120,7 @@ func Resident(ctx context.Context, opt ResidentOptions) error {
 	}
 	// An address that is not usable is reported before another daemon is stopped.
 	if err := front.Check(ctx, set.Front); err != nil {
-		return err
+		return cmp.Or(launch.Served(ctx, set.DataDir), err) // the address may be that of the daemon of this data directory
 	}
 	for {
 		err := run(ctx, set, logger, level)

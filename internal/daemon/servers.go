@@ -124,7 +124,7 @@ func (s *System) openGuards(ctx context.Context) (err error) {
 func (s *System) openServers(ctx context.Context) (err error) {
 	g := &s.guards
 	s.keeper = s.newKeeper()
-	g.tasks = access.NewTasks(adapter.Engine{Engine: s.tasks, Rows: s.db}, s.sandboxes.Backends, g.rates)
+	g.tasks = access.NewTasks(adapter.Engine{Engine: s.tasks, Rows: s.db, Node: s.nodeName}, s.sandboxes.Backends, g.rates)
 	g.sessions = access.NewSessions(s.sessions, g.tasks)
 	g.plans = access.NewPlans(s.plans, g.tasks)
 	inspector, err := inspect.New(inspect.Config{Cache: s.repositories, OffLimits: s.cfg.Policy.OffLimits})

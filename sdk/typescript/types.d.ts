@@ -422,6 +422,7 @@ export interface CreatedKey {
 export interface DaemonInfo {
   dataDir: string;
   forges?: string;
+  leaseMs?: number;
   models?: string;
   node?: string;
   owner: string;
@@ -542,6 +543,7 @@ export interface DrainNode {
 }
 
 export interface DrainedNode {
+  already?: boolean;
   ended?: number;
   moves?: SandboxMove[];
   node: FleetNode;
@@ -1232,6 +1234,7 @@ export interface FilePolicy {
 }
 
 export interface Fleet {
+  already?: boolean;
   initialized: boolean;
   nodes: FleetNode[];
   self: string;
@@ -1585,6 +1588,7 @@ export interface NodeCapacity {
   load?: number;
   memoryBudget?: number;
   memoryPromised?: number;
+  noArchive?: boolean;
   restores?: string[];
   sandboxes: number;
   tasks?: number;
@@ -2894,6 +2898,7 @@ export interface Task {
   model: string;
   models?: Models;
   moves?: TaskMove[];
+  node?: string;
   outcome?: "verified" | "needs_human" | "declined" | "canceled" | "failed" | "lost" | "answered";
   owner?: string;
   plan?: ExecutionPlan;

@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"hortus.dev/api"
@@ -31,16 +32,8 @@ func (fleetInitCmd) Run(ctx app.Context, a *app.App, c *client.Client) error {
 	if a.Flags.JSON {
 		return a.JSON(f)
 	}
-	a.Note("the fleet has a certificate authority, encrypted in the database; its nodes:")
-	if err := showNodes(a, f); err != nil {
-		return err
-	}
-	for _, n := range f.Nodes {
-		if n.Address == "" {
-			a.Note("%s has no listener for other nodes: set fleet.listen (HORTUS_FLEET_LISTEN), for example to :7071, and start its daemon again", human.Sanitize(n.Name))
-		}
-	}
-	return nil
+	a.Note("the fleet has a certificate authority%s, encrypted in the database; its nodes:", map[bool]string{true: " already"}[f.Already])
+	return showNodes(a, f)
 }
 
 type fleetListCmd struct{}
@@ -68,15 +61,19 @@ const maxClockAhead = 5 * time.Second
 
 // showNodes prints a table of nodes. The one that answered has a star.
 func showNodes(a *app.App, f admin.Fleet) error {
+	several := f.Initialized || len(f.Nodes) > 1
 	w := a.Table()
 	fmt.Fprintln(w, "NODE\tADDRESS\tSTATE\tSANDBOXES\tTASKS\tWAITING\tMEMORY\tLOAD\tSEEN\tVERSION")
 	for _, n := range f.Nodes {
-		name, address, c := human.Sanitize(n.Name), human.Sanitize(n.Address), n.Capacity
+		name, address, state, c := human.Sanitize(n.Name), human.Sanitize(n.Address), stateOf(n), n.Capacity
 		if n.ID == f.Self {
 			name += " *"
 		}
 		if address == "" {
 			address = "-"
+			if several && !n.Gone && n.Unreached == "" { // this node: it does not ask itself
+				state += ", unreachable"
+			}
 		}
 		memory := human.Size(c.MemoryPromised)
 		if c.MemoryBudget > 0 { // 0 if its sandboxes are not on this machine
@@ -86,13 +83,22 @@ func showNodes(a *app.App, f admin.Fleet) error {
 		if n.Gone { // others have taken over what it reported last
 			has = "-\t-\t-\t-\t-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s ago\t%s\n", name, address, stateOf(n), has, (time.Duration(n.SilentMS) * time.Millisecond).Round(time.Second), human.Sanitize(c.Version))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s ago\t%s\n", name, address, state, has, (time.Duration(n.SilentMS) * time.Millisecond).Round(time.Second), human.Sanitize(c.Version))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	var noArchive []string
 	for _, n := range f.Nodes {
-		if n.Unreached != "" {
+		if n.Capacity.NoArchive && several && !n.Gone {
+			noArchive = append(noArchive, human.Sanitize(n.Name))
+		}
+		switch {
+		case n.Gone:
+		case n.Address == "" && several:
+			a.Note("%s has no listener for other nodes: they cannot reach what it has", human.Sanitize(n.Name))
+			a.Note("  next: set fleet.listen (HORTUS_FLEET_LISTEN) of %s, for example to :7071, and start its daemon again", human.Sanitize(n.Name))
+		case n.Unreached != "":
 			a.Note("%s cannot be reached from here, at %s: %s", human.Sanitize(n.Name), human.Sanitize(n.Address), human.Sanitize(n.Unreached))
 			a.Note("  next: start its daemon if that has ended; otherwise correct fleet.address (HORTUS_FLEET_ADDRESS) of %s, the name that it has here, or the firewall", human.Sanitize(n.Name))
 		}
@@ -104,6 +110,10 @@ func showNodes(a *app.App, f admin.Fleet) error {
 			a.Note("the clock of %s is %s %s that of the database", human.Sanitize(n.Name), human.Duration(ahead.Abs()), where)
 			a.Note("  next: set the one that is wrong, for example with NTP. What nodes store goes by the database's clock; certificates of other servers, and the clock in sandboxes, by the node's own")
 		}
+	}
+	if len(noArchive) > 0 {
+		a.Note("without an archive: %s. Sandboxes there do not move to other nodes, and tasks on repositories, plans and sessions of a node that ends are lost", strings.Join(noArchive, ", "))
+		a.Note("  next: set daemon.layer-archive (HORTUS_LAYER_ARCHIVE) to the same archive on all nodes, and start their daemons again")
 	}
 	return nil
 }
@@ -127,7 +137,7 @@ func stateOf(n admin.FleetNode) string {
 type fleetDrainCmd struct {
 	Node  string        `arg:"" help:"Name or ID of the node."`
 	Force bool          `help:"End the sandboxes that cannot be moved. Their memory is lost, and all files that are not in a workspace."`
-	Wait  time.Duration `placeholder:"TIME" help:"Wait at most so long until nothing is left on the node, with the tasks, turns and plans that run (default: until all that can go at once has gone)."`
+	Wait  time.Duration `placeholder:"TIME" help:"Wait at most so long until nothing is left on the node, with the tasks, turns and plans that run. The exit code is 1 if something is left then (default: return, with exit code 0, when all that can go at once has gone)."`
 }
 
 // drainLook is the time between two looks at a node that drains.
@@ -139,17 +149,22 @@ func (d *fleetDrainCmd) Run(ctx app.Context, a *app.App, c *client.Client) error
 		return api.Errorf(api.KindInvalid, "--wait %s is negative", d.Wait)
 	}
 	shown, work, begun, ended := map[api.SandboxID]admin.SandboxMove{}, map[string]admin.WorkMove{}, false, 0
-	for end := time.Now().Add(d.Wait); ; {
+	var earlier map[string]bool // what had moved before this command
+	for end := time.Now().Add(d.Wait); ; begun = true {
 		out, err := c.DrainNode(ctx, d.Node, admin.DrainNode{Force: d.Force})
 		if err != nil {
 			return err
 		}
 		ended += out.Ended
 		out.Ended = ended
+		if !begun && out.Already {
+			earlier = moved(out)
+		}
+		forget(&out, earlier)
 		if !a.Flags.JSON {
 			if !begun {
-				begun = true
-				a.Note("%s takes nothing new%s", human.Sanitize(out.Node.Name), map[bool]string{true: "; moving what it has"}[out.Busy()])
+				begins := map[bool]string{false: "takes nothing new", true: "drains already"}[out.Already]
+				a.Note("%s %s%s", human.Sanitize(out.Node.Name), begins, map[bool]string{true: "; moving what it has"}[out.Busy()])
 			}
 			if err := showMoves(a, shown, out.Moves); err != nil {
 				return err
@@ -160,10 +175,17 @@ func (d *fleetDrainCmd) Run(ctx app.Context, a *app.App, c *client.Client) error
 		}
 		left := !out.Node.Gone && (len(out.Sandboxes)+out.Node.Capacity.Tasks > 0 || out.Waits())
 		if !out.Busy() && !(left && time.Now().Before(end)) {
+			show := showDrained
 			if a.Flags.JSON {
-				return a.JSON(out)
+				show = func(a *app.App, out admin.DrainedNode) error { return a.JSON(out) }
 			}
-			return showDrained(a, out)
+			if err := show(a, out); err != nil {
+				return err
+			}
+			if d.Wait > 0 && remains(out) {
+				return app.ExitCode(1)
+			}
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -171,6 +193,34 @@ func (d *fleetDrainCmd) Run(ctx app.Context, a *app.App, c *client.Client) error
 		case <-time.After(drainLook):
 		}
 	}
+}
+
+// moved returns the IDs of what has moved.
+func moved(out admin.DrainedNode) map[string]bool {
+	ids := map[string]bool{}
+	for _, m := range out.Moves {
+		ids[string(m.Sandbox)] = m.State == admin.MoveDone
+	}
+	for _, m := range out.Work {
+		id, _ := workText(m)
+		ids[id] = m.State == admin.MoveDone
+	}
+	return ids
+}
+
+// forget removes what has moved and is one of these IDs.
+func forget(out *admin.DrainedNode, ids map[string]bool) {
+	out.Moves = slices.DeleteFunc(out.Moves, func(m admin.SandboxMove) bool { return m.State == admin.MoveDone && ids[string(m.Sandbox)] })
+	out.Work = slices.DeleteFunc(out.Work, func(m admin.WorkMove) bool {
+		id, _ := workText(m)
+		return m.State == admin.MoveDone && ids[id]
+	})
+}
+
+// remains reports whether something is left on a node.
+func remains(out admin.DrainedNode) bool {
+	here := countWork(out.Work, admin.MovePending, admin.MoveRefused)
+	return len(out.Sandboxes)+here.sessions+here.plans > 0 || !out.Node.Gone && out.Node.Capacity.Tasks > 0
 }
 
 // showMoves prints a line for each sandbox whose move is over or waits, unless it is shown.
@@ -279,11 +329,14 @@ func showDrained(a *app.App, out admin.DrainedNode) error {
 		a.Note("the node is gone, with %s: hortus fleet rm %s", sandboxes(len(out.Sandboxes)), name)
 	case out.Node.Gone:
 		a.Note("the node is gone: hortus fleet rm %s", name)
-	case len(out.Sandboxes)+here.tasks+here.sessions+here.plans == 0:
+	case !remains(out):
 		a.Note("nothing is left on %s: stop its daemon, then: hortus fleet rm %s", name, name)
 	default:
 		a.Note("still on %s%s", name, human.JoinNonEmpty(": ", append([]string{sandboxes(len(out.Sandboxes))}, here.list()...)...))
-		if len(out.Sandboxes) > 0 || out.Waits() {
+		switch lacks := out.Node.Capacity.NoArchive; {
+		case lacks && len(out.Sandboxes) > 0:
+			a.Note("sandboxes stay until they end, because %s has no archive, or --force ends them; to move them, set daemon.layer-archive on all nodes, start their daemons again, and drain again", name)
+		case len(out.Sandboxes) > 0 || out.Waits():
 			a.Note("the node tries again while it drains; --wait 10m waits for that%s", map[bool]string{true: ", --force ends the sandboxes"}[len(out.Sandboxes) > 0])
 		}
 		stay := countWork(out.Work, admin.MoveRefused)
@@ -293,6 +346,9 @@ func showDrained(a *app.App, out admin.DrainedNode) error {
 		if stay.sessions+stay.plans > 0 {
 			a.Note("sessions and plans that stay continue when the daemon of %s starts again; if it does not, another node continues what is stored of them", name)
 		}
+	}
+	if !out.Node.Gone {
+		a.Note("to end the drain, start the daemon of %s again", name)
 	}
 	return nil
 }

@@ -26,24 +26,35 @@ func TestShowNodes(t *testing.T) {
 		{ID: "na", Name: "a", Address: "a:7071", State: api.NodeReady, Capacity: api.NodeCapacity{MemoryPromised: gib, MemoryBudget: 8 * gib, ClockAheadMS: 5000}},
 		{ID: "nb", Name: "b", Address: "b:7071", State: api.NodeReady, Unreached: "no such host", Capacity: api.NodeCapacity{MemoryPromised: gib}},
 		{ID: "nd", Name: "d", Address: "d:7071", State: api.NodeReady, Capacity: api.NodeCapacity{DiskFull: true, ClockAheadMS: -3_600_000}},
-		{ID: "ne", Name: "e", Address: "e:7071", State: api.NodeReady, Capacity: api.NodeCapacity{Full: true, Sandboxes: 4}},
-		{ID: "nc", Name: "c", State: api.NodeDraining, Gone: true, Capacity: api.NodeCapacity{Sandboxes: 3}},
+		{ID: "ng", Name: "g", Address: "g:7071", State: api.NodeReady, Capacity: api.NodeCapacity{Full: true, Sandboxes: 4}},
+		{ID: "nc", Name: "c", State: api.NodeDraining, Gone: true, Capacity: api.NodeCapacity{Sandboxes: 3, NoArchive: true}},
+		{ID: "ne", Name: "e", State: api.NodeReady, Unreached: "missing address", Capacity: api.NodeCapacity{NoArchive: true}},
+		{ID: "nf", Name: "f", State: api.NodeReady, Capacity: api.NodeCapacity{NoArchive: true}},
 	}}
 	if err := showNodes(a, f); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{`^a \* +a:7071 +ready +0 +0 +0 +1 GiB of 8 GiB `, `^b +b:7071 +ready, unreachable +0 +0 +0 +1 GiB  +0.0 of 0`, `^d +d:7071 +ready, disk full +0`, `^e +e:7071 +ready, full +4`, `^c +- +gone +- +- +- +- +- +0s ago`} {
+	for _, line := range []string{`^a \* +a:7071 +ready +0 +0 +0 +1 GiB of 8 GiB `, `^b +b:7071 +ready, unreachable +0 +0 +0 +1 GiB  +0.0 of 0`, `^d +d:7071 +ready, disk full +0`, `^g +g:7071 +ready, full +4`, `^c +- +gone +- +- +- +- +- +0s ago`, `^e +- +ready, unreachable +0`, `^f +- +ready, unreachable +0`} {
 		if !regexp.MustCompile("(?m)" + line).Match(out.Bytes()) {
 			t.Errorf("no line %s in\n%s", line, &out)
 		}
 	}
-	for _, line := range []string{`^b cannot be reached from here, at b:7071: no such host$`, `HORTUS_FLEET_ADDRESS`, `^the clock of d is 1h0m0s behind that of the database$`} {
+	for _, line := range []string{`^b cannot be reached from here, at b:7071: no such host$`, `HORTUS_FLEET_ADDRESS`, `^the clock of d is 1h0m0s behind that of the database$`,
+		`^e has no listener for other nodes: they cannot reach what it has$`, `^f has no listener`, `^  next: set fleet.listen \(HORTUS_FLEET_LISTEN\) of f, for example`, `^without an archive: e, f\. Sandboxes there`, `HORTUS_LAYER_ARCHIVE`} {
 		if !regexp.MustCompile("(?m)" + line).Match(err.Bytes()) {
 			t.Errorf("no line %s in\n%s", line, &err)
 		}
 	}
-	if strings.Contains(err.String(), "the clock of a") {
-		t.Errorf("a clock that is right is named:\n%s", &err)
+	for _, text := range []string{"the clock of a", "c has no listener", "e cannot be reached"} {
+		if strings.Contains(err.String(), text) {
+			t.Errorf("%s:\n%s", text, &err)
+		}
+	}
+
+	// A daemon alone, with rows in Postgres, needs neither.
+	err.Reset()
+	if serr := showNodes(a, admin.Fleet{Self: "nf", Nodes: f.Nodes[6:]}); serr != nil || err.Len() > 0 {
+		t.Errorf("one node: %v\n%s", serr, &err)
 	}
 }
 
@@ -74,10 +85,10 @@ func TestDrain(t *testing.T) {
 			"t2  task stays: it has several candidates\ns2  session codex stays: its agent is a program\ns1  session talk continues on b\nt1  task continues on c\nmoved: 1 task, 1 session\nstill on a: 2 tasks, 1 session, 1 plan\n" +
 			"the node tries again while it drains; --wait 10m waits for that\n" +
 			"tasks that stay end on a: --wait 2h waits for that; or cancel them (hortus task cancel ID) and start them again, on another node\n" +
-			"sessions and plans that stay continue when the daemon of a starts again; if it does not, another node continues what is stored of them\n", 2},
+			"sessions and plans that stay continue when the daemon of a starts again; if it does not, another node continues what is stored of them\nto end the drain, start the daemon of a again\n", 2},
 		{time.Hour, "a takes nothing new; moving what it has\np1  plan continues on another node after what runs now (item a)\nt1  task continues on another node after the end of a round\n" +
 			"t2  task stays: it has several candidates\ns2  session codex stays: its agent is a program\ns1  session talk continues on b\nt1  task continues on c\np1  plan continues on b\nmoved: 1 task, 1 session, 1 plan\n" +
-			"nothing is left on a: stop its daemon, then: hortus fleet rm a\n", 4},
+			"nothing is left on a: stop its daemon, then: hortus fleet rm a\nto end the drain, start the daemon of a again\n", 4},
 	} {
 		looked := 0
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -95,6 +106,53 @@ func TestDrain(t *testing.T) {
 		srv.Close()
 		if err != nil || out.String() != tt.want || looked != tt.looked {
 			t.Errorf("--wait %s: %v, %d looks:\n%s\nwant:\n%s", tt.wait, err, looked, out.String(), tt.want)
+		}
+	}
+}
+
+// TestDrainAgain: a command that drains a node again leaves out what had moved before it, promises no retry that cannot help, and fails if something is left when
+// its wait is over.
+func TestDrainAgain(t *testing.T) {
+	here := admin.SandboxMove{Sandbox: "s2", State: admin.MoveRefused, Reason: "this node has no archive"}
+	was := admin.DrainedNode{Already: true, Node: admin.FleetNode{Name: "a", Capacity: api.NodeCapacity{NoArchive: true}}, Sandboxes: []api.SandboxID{"s2"},
+		Moves: []admin.SandboxMove{{Sandbox: "s1", State: admin.MoveDone, To: "b", Resumed: true}, here},
+		Work:  []admin.WorkMove{{Task: "t1", State: admin.MoveDone, To: "b"}, {Task: "t2", State: admin.MovePending}}}
+	then := was
+	then.Work = []admin.WorkMove{was.Work[0], {Task: "t2", State: admin.MoveDone, To: "c"}}
+	const text = "a drains already; moving what it has\ns2  stays: this node has no archive\nt2  task continues on c\nmoved: 1 task\nstill on a: 1 sandbox\n" +
+		"sandboxes stay until they end, because a has no archive, or --force ends them; to move them, set daemon.layer-archive on all nodes, start their daemons again, and drain again\n" +
+		"to end the drain, start the daemon of a again\n"
+	empty := admin.DrainedNode{Already: true, Node: admin.FleetNode{Name: "a"}, Sandboxes: []api.SandboxID{}, Moves: was.Moves[:1]}
+	gone := admin.DrainedNode{Already: true, Node: admin.FleetNode{Name: "a", Gone: true}, Sandboxes: []api.SandboxID{"s2"}}
+	for name, tt := range map[string]struct {
+		wait    time.Duration
+		answers []admin.DrainedNode
+		want    string
+		code    error
+	}{
+		"without --wait":       {0, []admin.DrainedNode{was, then}, text, nil},
+		"the wait is over":     {time.Nanosecond, []admin.DrainedNode{was, then}, text, app.ExitCode(1)},
+		"nothing is left":      {time.Hour, []admin.DrainedNode{empty}, "a drains already\nnothing is left on a: stop its daemon, then: hortus fleet rm a\nto end the drain, start the daemon of a again\n", nil},
+		"a node that is gone":  {time.Hour, []admin.DrainedNode{gone}, "a drains already\ns2\nthe node is gone, with 1 sandbox: hortus fleet rm a\n", app.ExitCode(1)},
+		"a plan that stays":    {time.Hour, []admin.DrainedNode{{Node: empty.Node, Work: []admin.WorkMove{{Plan: "p1", State: admin.MoveRefused, Reason: "its repository is a path"}}}}, "", app.ExitCode(1)},
+		"a task that runs yet": {time.Nanosecond, []admin.DrainedNode{{Node: admin.FleetNode{Name: "a", Capacity: api.NodeCapacity{Tasks: 1}}}}, "", app.ExitCode(1)},
+	} {
+		looked := 0
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode(tt.answers[min(looked, len(tt.answers)-1)])
+			looked++
+		}))
+		c, err := client.Remote(srv.URL, "key")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		a := &app.App{Flags: &app.Flags{}, Env: app.Env{Stdout: &out, Stderr: &out}}
+		err = (&fleetDrainCmd{Node: "a", Wait: tt.wait}).Run(app.Context{Context: context.Background()}, a, c)
+		c.Close()
+		srv.Close()
+		if err != tt.code || tt.want != "" && out.String() != tt.want {
+			t.Errorf("%s: %v\n%s\nwant %v\n%s", name, err, out.String(), tt.code, tt.want)
 		}
 	}
 }

@@ -124,7 +124,7 @@ func notRunning(err error) bool {
 
 type stopCmd struct {
 	Force bool `help:"Stop even if sandboxes and tasks are running; they are ended."`
-	Keep  bool `help:"Leave sandboxes and their commands running; the next daemon takes them over."`
+	Keep  bool `help:"Leave sandboxes and their commands running; the next daemon takes them over. In a fleet they are lost if it does not start within ten seconds: use hortus fleet drain for a longer stop."`
 }
 
 // Run stops the daemon that runs, and waits until it has ended; none is no error.
@@ -149,6 +149,11 @@ func (s *stopCmd) Run(ctx app.Context, a *app.App) error {
 	}
 	if stopped && !a.Flags.JSON {
 		a.Note("stopping")
+		if lease := time.Duration(info.LeaseMS) * time.Millisecond; s.Keep && lease > 0 && info.Sandboxes > 0 {
+			node := human.Sanitize(info.Node)
+			a.Note("sandboxes keep running for %s: unless a daemon of node %s has started again by then, other nodes declare them lost", human.Duration(lease), node)
+			a.Note("  next: start the daemon now; before a longer stop, move them to other nodes: hortus fleet drain %s", node)
+		}
 	}
 	if stopped && a.Env.AwaitStop != nil {
 		dir, err := a.DataDir()

@@ -47,7 +47,7 @@ func (Command) Help() string {
 
 // one names a plan.
 type one struct {
-	ID api.PlanID `arg:"" name:"id" complete:"plans" help:"ID of the plan."`
+	ID api.PlanID `arg:"" name:"id" complete:"plans" help:"ID of the plan, or a unique prefix of it."`
 }
 
 type startCmd struct {

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -53,7 +54,12 @@ func (c *taskLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	if err != nil {
 		return err
 	}
-	return app.ShowList(a, list, "ID STATE TRIES AGE REQUEST", func(t api.Task) []string {
+	columns := "ID STATE TRIES AGE REQUEST"
+	fleet := slices.ContainsFunc(list, func(t api.Task) bool { return t.Node != "" })
+	if fleet {
+		columns = "ID STATE TRIES AGE NODE REQUEST"
+	}
+	return app.ShowList(a, list, columns, func(t api.Task) []string {
 		tries, on := len(t.Attempts), ""
 		if t.Create.Repo != nil {
 			on = view.RepoName(t.Create.Repo.URL)
@@ -65,8 +71,11 @@ func (c *taskLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 				tries = len(t.Repo.Rounds)
 			}
 		}
-		return []string{human.Sanitize(string(t.ID)), view.StateOf(t), strconv.Itoa(tries),
-			human.Duration(time.Since(t.CreatedAt)), human.Truncate(on+view.RequestOf(t), 60)}
+		row := []string{human.Sanitize(string(t.ID)), view.StateOf(t), strconv.Itoa(tries), human.Duration(time.Since(t.CreatedAt))}
+		if fleet {
+			row = append(row, human.Sanitize(cmp.Or(t.Node, "-")))
+		}
+		return append(row, human.Truncate(on+view.RequestOf(t), 60))
 	})
 }
 

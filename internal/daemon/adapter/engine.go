@@ -16,18 +16,28 @@ import (
 type Engine struct {
 	*task.Engine
 	Rows store.Store
+	// Node names the node that a run is or was of; empty for a daemon alone.
+	Node func(context.Context, api.OwnerID) string
 }
 
 var _ access.Engine = Engine{}
 
 // Get implements access.Engine.
 func (e Engine) Get(ctx context.Context, id api.TaskID) (api.Task, error) {
-	return e.Rows.Task(ctx, id)
+	row, err := e.Rows.Task(ctx, id)
+	if err == nil {
+		row.Node = e.Node(ctx, row.Owner)
+	}
+	return row, err
 }
 
 // Page implements access.Engine.
 func (e Engine) Page(ctx context.Context, account string, programs bool, p api.PageRequest) ([]api.Task, string, error) {
-	return e.Rows.TaskPage(ctx, account, programs, p)
+	rows, next, err := e.Rows.TaskPage(ctx, account, programs, p)
+	for i := range rows {
+		rows[i].Node = e.Node(ctx, rows[i].Owner)
+	}
+	return rows, next, err
 }
 
 // Find implements access.Engine.

@@ -15,6 +15,7 @@ import (
 // Init creates the certificate authority of the fleet, once, and returns the fleet.
 func (f *Fleet) Init(ctx context.Context) (admin.Fleet, error) {
 	_, err := f.cfg.Rows.SharedValue(ctx, authorityName)
+	already := err == nil
 	if api.KindOf(err) == api.KindNotFound {
 		var authority []byte
 		if authority, err = peer.NewAuthority(f.cfg.Rows.Now()); err == nil {
@@ -24,7 +25,9 @@ func (f *Fleet) Init(ctx context.Context) (admin.Fleet, error) {
 	if err != nil {
 		return admin.Fleet{}, err
 	}
-	return f.Nodes(ctx)
+	out, err := f.Nodes(ctx)
+	out.Already = already
+	return out, err
 }
 
 // reachTimeout bounds the question whether another node answers.
@@ -83,6 +86,7 @@ const firstLook = 3 * time.Second
 func (f *Fleet) Drain(ctx context.Context, name string, req admin.DrainNode) (out admin.DrainedNode, err error) {
 	n, err := f.named(ctx, name)
 	if err == nil {
+		out.Already = n.State == api.NodeDraining
 		n, err = f.cfg.Rows.SetNodeState(ctx, n.ID, api.NodeDraining)
 	}
 	if err != nil {

@@ -329,8 +329,8 @@ func TestCommands(t *testing.T) {
 	if _, err := a.Identity().Client(ctx, b.id); api.KindOf(err) != api.KindUnavailable || !strings.Contains(api.HintOf(err), "hortus fleet init") {
 		t.Errorf("without an authority: %v", err)
 	}
-	for range 2 {
-		if f, err := a.Init(ctx); err != nil || !f.Initialized {
+	for _, already := range []bool{false, true} {
+		if f, err := a.Init(ctx); err != nil || !f.Initialized || f.Already != already {
 			t.Errorf("%+v, %v", f, err)
 		}
 	}

@@ -91,6 +91,18 @@ func (m *moves) drop(id api.SandboxID) {
 	delete(m.of, id)
 }
 
+// count returns how many sandboxes were moved.
+func (m *moves) count() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, x := range m.of {
+		if x.State == admin.MoveDone {
+			n++
+		}
+	}
+	return n
+}
+
 // list returns the moves that are over and those of sandboxes that are here, by their ID.
 func (m *moves) list(here []api.Sandbox) (out []admin.SandboxMove) {
 	m.mu.Lock()
@@ -154,20 +166,14 @@ func (f *Fleet) stopMoves(ctx context.Context) {
 }
 
 // Evacuate moves what can be moved from this node, whose daemon stops, until ctx ends. What could not be moved once it was paused stays paused for the
-// node that takes it over. It returns how many were moved.
+// node that takes it over. It returns how many were moved, without those of an earlier drain.
 func (f *Fleet) Evacuate(ctx context.Context) (n int, err error) {
 	f.leaving.Store(true)
 	f.draining.Store(true)
+	before := f.moves.count()
 	f.stopMoves(ctx)
 	err = f.look(ctx, nil, func() {})
-	f.moves.mu.Lock()
-	defer f.moves.mu.Unlock()
-	for _, x := range f.moves.of {
-		if x.State == admin.MoveDone {
-			n++
-		}
-	}
-	return n, err
+	return f.moves.count() - before, err
 }
 
 // look moves once what can be moved, until stop is closed. It calls handed when the work that can stop has gone.

@@ -333,9 +333,11 @@ func TestNoArchive(t *testing.T) {
 	p.report(t, able)
 	c := join(t, p.db, "c", "10.0.0.3:7071")
 	must(t, p.db.InsertSandbox(t.Context(), api.Sandbox{ID: api.NewSandboxID(), Owner: c.run, State: api.SandboxRunning, CreatedAt: time.Now()}))
-	out, err := c.Drain(t.Context(), "c", admin.DrainNode{})
-	if err != nil || len(out.Moves) != 1 || out.Moves[0].State != admin.MoveRefused || !strings.Contains(out.Moves[0].Reason, "no archive") {
-		t.Errorf("%+v, %v", out, err)
+	for _, already := range []bool{false, true} {
+		out, err := c.Drain(t.Context(), "c", admin.DrainNode{})
+		if err != nil || out.Already != already || len(out.Moves) != 1 || out.Moves[0].State != admin.MoveRefused || !strings.Contains(out.Moves[0].Reason, "no archive") {
+			t.Errorf("%+v, %v", out, err)
+		}
 	}
 }
 
@@ -348,6 +350,9 @@ func TestEvacuate(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	p.at(t, id, p.b.run, api.SandboxRunning, false)
+	if n, err := p.a.Evacuate(t.Context()); n != 0 || err != nil {
+		t.Errorf("again: %d, %v", n, err)
+	}
 	p = openPair(t)
 	p.report(t, able)
 	id = p.sandbox(t, nil)

@@ -182,6 +182,25 @@ func resident(info admin.DaemonInfo) bool {
 	return info.Settings.IdleMS != nil && *info.Settings.IdleMS < 0
 }
 
+// Served returns a KindConflict error if a resident daemon serves a data directory.
+func Served(ctx context.Context, path string) error {
+	dir := datadir.Dir(path)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	c := client.Unix(dir.Socket())
+	defer c.Close()
+	info, err := c.Info(ctx)
+	if err != nil || !resident(info) {
+		return nil
+	}
+	return served(dir, info)
+}
+
+func served(dir datadir.Dir, info admin.DaemonInfo) error {
+	return api.Errorf(api.KindConflict, "a resident daemon (pid %d) already serves %s", info.PID, dir).
+		WithHint("use it (hortus daemon status; with the setting daemon.serve it serves over TCP too), stop it (hortus daemon stop), or use another --data-dir")
+}
+
 // Displace stops the daemon of a data directory that a command started, and leaves its
 // sandboxes to the caller's daemon. The error is KindConflict for a resident daemon.
 func Displace(ctx context.Context, path string) error {
@@ -192,8 +211,7 @@ func Displace(ctx context.Context, path string) error {
 	defer c.Close()
 	info, err := c.Info(ctx)
 	if err == nil && resident(info) {
-		return api.Errorf(api.KindConflict, "a resident daemon (pid %d) already serves %s", info.PID, dir).
-			WithHint("use it (hortus daemon status; with the setting daemon.serve it serves over TCP too), stop it (hortus daemon stop), or use another --data-dir")
+		return served(dir, info)
 	}
 	if err == nil {
 		err = c.StopKeeping(ctx, false)

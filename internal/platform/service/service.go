@@ -133,6 +133,9 @@ func (s *Service) StopKeeping(_ context.Context, force bool) error {
 func (s *Service) Stop(_ context.Context, force bool) error {
 	if n, t := s.cfg.Sandboxes.Alive(), s.cfg.Tasks.Running(); n+t > 0 && !force {
 		hint := "end them first, or run hortus daemon stop --force"
+		if t == 0 {
+			hint = "leave them to the next daemon: hortus daemon stop --keep; or end them: hortus daemon stop --force"
+		}
 		if s.cfg.Move != nil {
 			hint = "move them to other nodes first (hortus fleet drain), or run hortus daemon stop --force, which ends what could not be moved within daemon.drain"
 		}

@@ -197,7 +197,7 @@ func (g *Gate) Admit(ctx context.Context, req sandbox.Need, told func(api.Waitin
 		return g.take(req), nil
 	}
 	if refused != nil {
-		err := g.exhausted(api.Errorf(api.KindExhausted, "the host is full, and %d are waiting", g.queued), g.queued)
+		err := g.exhausted(api.Errorf(api.KindExhausted, "the host is full, and %d are waiting", g.queued), g.queued, g.short(req).cause())
 		g.mu.Unlock()
 		refused()
 		return nil, err

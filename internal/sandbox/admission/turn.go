@@ -14,7 +14,7 @@ import (
 func (g *Gate) join(req sandbox.Need) (*waiter, error) {
 	l := g.lines[req.Account]
 	if l != nil && len(l.waiters) >= maxLine || g.queued >= maxWaiting {
-		return nil, g.exhausted(api.Errorf(api.KindExhausted, "the host is full, and the queue is full: %d are waiting", g.queued), g.queued)
+		return nil, g.exhausted(api.Errorf(api.KindExhausted, "the host is full, and the queue is full: %d are waiting", g.queued), g.queued, g.short(req).cause())
 	}
 	if l == nil {
 		l = &line{account: req.Account}
@@ -150,15 +150,23 @@ func (g *Gate) giveUp(w *waiter, last api.WaitingEvent, canceled error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.exhausted(api.Errorf(api.KindExhausted, "no capacity for the sandbox after %s, at position %d of %d for %s: %s",
-		time.Since(w.since).Round(time.Millisecond), e.Position, e.Of, e.Cause, e.Why), e.Position)
+		time.Since(w.since).Round(time.Millisecond), e.Position, e.Of, e.Cause, e.Why), e.Position, e.Cause)
+}
+
+// settings are those that a shortage depends on.
+var settings = map[api.WaitCause]string{
+	api.WaitMemory: "daemon.memory-share or daemon.overcommit", api.WaitDisk: "daemon.overcommit", api.WaitCPUs: "daemon.cpu-overcommit", api.WaitSandboxes: "daemon.max-sandboxes",
 }
 
 // exhausted returns when to try again: when as many as are before it have gone.
-func (g *Gate) exhausted(err *api.Error, before int) error {
+func (g *Gate) exhausted(err *api.Error, before int, c api.WaitCause) error {
 	after := min(max(g.pace*time.Duration(before), time.Second), time.Minute)
 	e := *err
 	e.RetryAfterMS = after.Milliseconds()
-	e.Hint = "retry later, remove unused sandboxes, or raise daemon.overcommit or daemon.max-sandboxes"
+	e.Hint = "retry later, or remove unused sandboxes"
+	if s := settings[c]; s != "" {
+		e.Hint = "retry later, remove unused sandboxes, or raise " + s
+	}
 	return &e
 }
 

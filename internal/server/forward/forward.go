@@ -240,7 +240,7 @@ func (f *Forwarder) Pass(w http.ResponseWriter, r *http.Request, a About) (done 
 			case try == 0 || a.Kind.continues() && pause(r.Context(), end):
 				continue // it may be back, or another node may have it
 			}
-			return false, silent(a, at.Node)
+			return false, silent(a, at.Node, nil)
 		}
 		err = f.send(w, r, at.Node, hop{door: a.Door})
 		var out unreachable
@@ -258,7 +258,7 @@ func (f *Forwarder) Pass(w http.ResponseWriter, r *http.Request, a About) (done 
 			continue // another node may have it
 		case errors.As(err, &out):
 			f.cfg.Logger.Warn("another node cannot be reached", "node", at.Node.Name, "address", at.Node.Address, "error", err)
-			return false, silent(a, at.Node)
+			return false, silent(a, at.Node, err)
 		case errors.Is(err, errMoved):
 			return false, moved(a)
 		}
@@ -315,7 +315,18 @@ func moved(a About) error {
 	return e
 }
 
-func silent(a About, n Node) error {
+// silent is the error for what is on a node that does not answer, because of cause, if that is known: an error of this program is that of its own side, which has nothing
+// to show to other nodes.
+func silent(a About, n Node, cause error) error {
+	if own := (*api.Error)(nil); errors.As(cause, &own) {
+		e := api.Errorf(api.KindUnavailable, "%s %.64s is on node %s, which the node that was asked cannot reach: %w", a.Kind, a.ID, n.Name, own)
+		if a.Kind == Machine {
+			e = api.Errorf(api.KindUnavailable, "node %s cannot be reached from the node that was asked: %w", n.Name, own)
+		}
+		e = e.WithHint("%s", own.Hint)
+		e.RetryAfterMS = retryLater
+		return e
+	}
 	if a.Kind == Machine {
 		e := api.Errorf(api.KindUnavailable, "node %s does not answer", n.Name).WithHint("hortus fleet ls says why it cannot be reached")
 		e.RetryAfterMS = retryLater

@@ -569,6 +569,26 @@ func TestDeadNode(t *testing.T) {
 	}
 }
 
+// TestNoAuthority: before nodes can trust each other, the node that was asked says so, and not that the other one does not answer.
+func TestNoAuthority(t *testing.T) {
+	fl := open(t, 2)
+	a, b := fl.nodes[0], fl.nodes[1]
+	fl.at["x"] = b.ID
+	f := forward.New(forward.Config{Self: a.ID, Directory: directory{fl, a.ID}, TLS: peer.New(peer.Config{Node: a.ID, Authority: func(context.Context) ([]byte, error) {
+		return nil, api.Errorf(api.KindUnavailable, "the fleet has no certificate authority").WithHint("create it once: hortus fleet init")
+	}}).Client})
+	defer f.Close()
+	for kind, text := range map[forward.Kind]string{
+		forward.Sandbox: "sandbox x is on node node-1, which the node that was asked cannot reach: the fleet has no certificate authority",
+		forward.Machine: "node node-1 cannot be reached from the node that was asked: the fleet has no certificate authority",
+	} {
+		done, err := f.Pass(httptest.NewRecorder(), httptest.NewRequest("GET", "/things/x", nil), forward.About{Door: forward.DoorV1, Kind: kind, ID: "x"})
+		if done || api.KindOf(err) != api.KindUnavailable || err.Error() != text || api.HintOf(err) != "create it once: hortus fleet init" || api.AsError(err).RetryAfterMS == 0 {
+			t.Errorf("%s: %v, %v, %q", kind, done, err, api.HintOf(err))
+		}
+	}
+}
+
 // TestHeir: a request for what another node continues waits until that has it, with its body; one for a sandbox does not.
 func TestHeir(t *testing.T) {
 	fl := open(t, 3)

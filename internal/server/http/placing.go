@@ -62,6 +62,9 @@ func (d *Server) idOf(collection string, r *http.Request) (string, error) {
 	case "tasks", "runs":
 		id, err := tasks{Tasks: d.Tasks}.taskID(r)
 		return string(id), err
+	case "plans":
+		id, err := plans{Plans: d.Plans}.planID(r)
+		return string(id), err
 	case "sessions":
 		return r.PathValue("key"), nil
 	case "fleet":

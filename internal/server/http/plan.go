@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/api/plan"
@@ -71,54 +72,54 @@ func (d plans) planRoutes() []Route {
 		}),
 	}, {
 		Method: "GET", Pattern: one, Name: "planOf", Role: api.RoleUser, Stored: true,
-		Doc:     "Get a plan with its items.",
+		Doc:     "Get a plan with its items, by its id or a unique prefix of it.",
 		Out:     plan.Plan{},
-		Handler: on(d.Plans, planID, Plans.Get),
+		Handler: on(d.Plans, d.planID, Plans.Get),
 	}, {
 		Method: "POST", Pattern: one + "/approve", Name: "approvePlan", Role: api.RoleUser,
 		Doc: "Approve a proposed plan: its items are worked on.",
-		Out: plan.Plan{}, Handler: on(d.Plans, planID, Plans.Approve),
+		Out: plan.Plan{}, Handler: on(d.Plans, d.planID, Plans.Approve),
 	}, {
 		Method: "POST", Pattern: one + "/edit", Name: "editPlan", Role: api.RoleUser,
 		Doc: "Replace the items of a plan. Those that have begun must be the same.",
 		In:  plan.Edit{}, Out: plan.Plan{},
-		Handler: change(http.StatusOK, decode, d.Plans, planID, Plans.Edit),
+		Handler: change(http.StatusOK, decode, d.Plans, d.planID, Plans.Edit),
 	}, {
 		Method: "POST", Pattern: one + "/pause", Name: "pausePlan", Role: api.RoleUser,
 		Doc: "Pause a plan: what runs ends, and nothing begins.",
-		Out: plan.Plan{}, Handler: on(d.Plans, planID, Plans.Pause),
+		Out: plan.Plan{}, Handler: on(d.Plans, d.planID, Plans.Pause),
 	}, {
 		Method: "POST", Pattern: one + "/resume", Name: "resumePlan", Role: api.RoleUser,
 		Doc: "Continue a paused plan.",
-		Out: plan.Plan{}, Handler: on(d.Plans, planID, Plans.Resume),
+		Out: plan.Plan{}, Handler: on(d.Plans, d.planID, Plans.Resume),
 	}, {
 		Method: "POST", Pattern: one + "/retry", Name: "retryPlan", Role: api.RoleUser,
 		Doc: "Try failed items again, with those that were skipped because of them.",
 		In:  plan.Retry{}, Optional: true, Out: plan.Plan{},
-		Handler: change(http.StatusOK, decodeAny, d.Plans, planID, Plans.Retry),
+		Handler: change(http.StatusOK, decodeAny, d.Plans, d.planID, Plans.Retry),
 	}, {
 		Method: "POST", Pattern: one + "/replan", Name: "replanPlan", Role: api.RoleUser,
 		Doc: "Have the planner divide again what is not completed of a plan that is done. It sees what came of each item.",
 		In:  plan.Replan{}, Optional: true, Out: plan.Plan{},
-		Handler: change(http.StatusOK, decodeAny, d.Plans, planID, Plans.Replan),
+		Handler: change(http.StatusOK, decodeAny, d.Plans, d.planID, Plans.Replan),
 	}, {
 		Method: "POST", Pattern: one + "/answer", Name: "answerPlan", Role: api.RoleUser,
 		Doc: "Answer an item that asks for files that it may not change.",
 		In:  plan.Answer{}, Out: plan.Plan{},
-		Handler: change(http.StatusOK, decode, d.Plans, planID, Plans.Answer),
+		Handler: change(http.StatusOK, decode, d.Plans, d.planID, Plans.Answer),
 	}, {
 		Method: "POST", Pattern: one + "/deliver", Name: "deliverPlan", Role: api.RoleUser,
 		Doc: "Deliver the verified branch of a plan that is done, also if some of its items have no result. With stacked, each completed item has a merge request of its own. With follow, the merge requests are looked at regularly: comments and failed checks become an item.",
 		In:  plan.Deliver{}, Optional: true, Out: plan.Plan{},
-		Handler: change(http.StatusOK, decodeAny, d.Plans, planID, Plans.Deliver),
+		Handler: change(http.StatusOK, decodeAny, d.Plans, d.planID, Plans.Deliver),
 	}, {
 		Method: "POST", Pattern: one + "/unfollow", Name: "unfollowPlan", Role: api.RoleUser,
 		Doc: "End the looks at the merge requests of a plan. What an item works on is not ended.",
-		Out: plan.Plan{}, Handler: on(d.Plans, planID, Plans.Unfollow),
+		Out: plan.Plan{}, Handler: on(d.Plans, d.planID, Plans.Unfollow),
 	}, {
 		Method: "POST", Pattern: one + "/cancel", Name: "cancelPlan", Role: api.RoleUser,
 		Doc: "Cancel a plan, and wait for its receipt.",
-		Out: plan.Plan{}, Handler: on(d.Plans, planID, Plans.Cancel),
+		Out: plan.Plan{}, Handler: on(d.Plans, d.planID, Plans.Cancel),
 	}, {
 		Method: "GET", Pattern: one + "/events", Name: "planEvents", Role: api.RoleUser, Stored: true,
 		Doc: "Stream the plan's events: the stored ones, then new ones. Those of the work on an item are the events of its tasks.",
@@ -127,12 +128,32 @@ func (d plans) planRoutes() []Route {
 	}}
 }
 
-// planID reads the ID of a plan in the path. There is none with an invalid one.
-func planID(r *http.Request) (api.PlanID, error) { return api.PlanID(r.PathValue("id")), nil }
+func (d plans) planID(r *http.Request) (api.PlanID, error) { return pathID(r, d.Plans, findPlan) }
+
+// findPlan completes the ID of a plan of the caller's account, one of those that a list has, with or without its letter.
+func findPlan(all Plans, ctx context.Context, prefix string) (id api.PlanID, err error) {
+	list, err := all.List(ctx, true, maxPlans)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range list {
+		switch {
+		case prefix == "" || !strings.HasPrefix(string(p.ID), prefix) && !strings.HasPrefix(strings.TrimPrefix(string(p.ID), "p"), prefix):
+		case id != "":
+			return "", api.Errorf(api.KindInvalid, "plan %.64q is ambiguous: %s, %s", prefix, id, p.ID).WithHint("give more characters of the id")
+		default:
+			id = p.ID
+		}
+	}
+	if id == "" {
+		return "", api.Errorf(api.KindNotFound, "unknown plan %.64q", prefix).WithHint("list them: hortus plan ls")
+	}
+	return id, nil
+}
 
 // planEvents streams the log of a plan, to its end.
 func (d plans) planEvents(w http.ResponseWriter, r *http.Request) error {
-	id, err := planID(r)
+	id, err := d.planID(r)
 	if err != nil {
 		return err
 	}

@@ -319,7 +319,9 @@ func admits(rt Route, p api.Principal) error {
 		return api.Errorf(api.KindUnauthenticated, "this request needs an API key").
 			WithHint("send it in the header X-API-Key; create one with hortus key create")
 	}
-	return api.Errorf(api.KindDenied, "%s is allowed for the operator only", rt.Name)
+	what, _, _ := strings.Cut(rt.Doc, ". ")
+	return api.Errorf(api.KindDenied, "this is allowed for the operator only, and the API key is a user's: %s", strings.ToLower(what[:1])+strings.TrimSuffix(what[1:], ".")).
+		WithHint("use the daemon's socket on its machine, or a key with the role %s", api.RoleAdmin)
 }
 
 // headerNext holds where the next page of a list begins. The last page has none.

@@ -70,6 +70,9 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 		if denied := code == http.StatusForbidden || code == http.StatusUnauthorized; denied != (rt.Role == api.RoleAdmin) {
 			t.Errorf("%s %s for a user: %d %s", rt.Method, rt.Pattern, code, body)
 		}
+		if rt.Name == "fleetNodes" && !strings.Contains(body, "allowed for the operator only, and the API key is a user's: list the nodes that share the database") {
+			t.Errorf("the error does not say in words what is not allowed: %s", body)
+		}
 		if code, _ := call(rt, api.Operator()); code == http.StatusForbidden || code == http.StatusUnauthorized {
 			t.Errorf("%s %s keeps the operator out: %d", rt.Method, rt.Pattern, code)
 		}

@@ -565,6 +565,7 @@ DaemonInfo = TypedDict(
     {
         "dataDir": 'str',
         "forges": 'NotRequired[str]',
+        "leaseMs": 'NotRequired[int]',
         "models": 'NotRequired[str]',
         "node": 'NotRequired[str]',
         "owner": 'str',
@@ -724,6 +725,7 @@ DrainNode = TypedDict(
 DrainedNode = TypedDict(
     "DrainedNode",
     {
+        "already": 'NotRequired[bool]',
         "ended": 'NotRequired[int]',
         "moves": 'NotRequired[List[SandboxMove]]',
         "node": 'FleetNode',
@@ -1651,6 +1653,7 @@ FilePolicy = TypedDict(
 Fleet = TypedDict(
     "Fleet",
     {
+        "already": 'NotRequired[bool]',
         "initialized": 'bool',
         "nodes": 'List[FleetNode]',
         "self": 'str',
@@ -2124,6 +2127,7 @@ NodeCapacity = TypedDict(
         "load": 'NotRequired[float]',
         "memoryBudget": 'NotRequired[int]',
         "memoryPromised": 'NotRequired[int]',
+        "noArchive": 'NotRequired[bool]',
         "restores": 'NotRequired[List[str]]',
         "sandboxes": 'int',
         "tasks": 'NotRequired[int]',
@@ -3826,6 +3830,7 @@ Task = TypedDict(
         "model": 'str',
         "models": 'NotRequired[Models]',
         "moves": 'NotRequired[List[TaskMove]]',
+        "node": 'NotRequired[str]',
         "outcome": 'NotRequired[Literal["verified", "needs_human", "declined", "canceled", "failed", "lost", "answered"]]',
         "owner": 'NotRequired[str]',
         "plan": 'NotRequired[ExecutionPlan]',
