@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"context"
 	"encoding/base64"
 	"os"
 	"path/filepath"
@@ -95,12 +96,41 @@ func TestNoCluster(t *testing.T) {
 	}
 }
 
-func TestConfigIsChecked(t *testing.T) {
+// good is a configuration that is accepted.
+func good(t *testing.T) Config {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(file, []byte(goodConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	good := Config{Kubeconfig: file, Namespace: "sandboxes", Image: "a", GuestImage: "b", GuestURL: "https://127.0.0.1:1", Listen: "127.0.0.1:0", Dir: t.TempDir()}
+	return Config{Kubeconfig: file, Namespace: "sandboxes", Image: "a", GuestImage: "b", GuestURL: "https://127.0.0.1:1", Listen: "127.0.0.1:0", Dir: t.TempDir()}
+}
+
+// A guest that connects to another address than the present one of the daemon says so when it is missed.
+func TestMovedDaemon(t *testing.T) {
+	s, err := New(good(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for address, want := range map[string]string{
+		"127.0.0.1:1": "the guest is not connected",
+		"":            "the guest is not connected", // of a record of an earlier version
+		"127.0.0.9:1": "the guest is not connected: it connects to 127.0.0.9:1, and the address of kubernetes.guest-url is 127.0.0.1:1 now",
+	} {
+		if _, err := s.Endpoint(t.Context(), remote.Box{ID: "p" + address, Access: map[string]string{accessToken: "t", accessDials: address}}, 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.guests.take(ctx, "p"+address); err == nil || err.Error() != want {
+			t.Errorf("%s: %v; want %q", address, err, want)
+		}
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	good := good(t)
 	for name, c := range map[string]struct {
 		change func(*Config)
 		want   string

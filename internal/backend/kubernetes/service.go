@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -191,7 +192,8 @@ func (s *Service) Check(ctx context.Context) error {
 // The fields of remote.Box.Access.
 const (
 	accessUID   = "uid"
-	accessToken = "token" // of the guest's connections
+	accessToken = "token"   // of the guest's connections
+	accessDials = "address" // that the guest connects to for its whole life: a pod has no resolver
 )
 
 // Create implements remote.Service. The guest waits for Boot.
@@ -216,7 +218,7 @@ func (s *Service) Create(ctx context.Context, r remote.Request) (remote.Box, err
 	if err != nil {
 		return remote.Box{}, api.Errorf(api.KindInternal, "%w", err)
 	}
-	b := remote.Box{ID: name(id), Access: map[string]string{accessToken: rand.Text()}}
+	b := remote.Box{ID: name(id), Access: map[string]string{accessToken: rand.Text(), accessDials: d.Address}}
 	s.guests.expect(b.ID, b.Access[accessToken], d.Ticket)
 	var p pod
 	err = s.call(ctx, "create a pod", http.MethodPost, core, "/pods", in, &p, http.StatusCreated, http.StatusAccepted)
@@ -439,9 +441,26 @@ func (s *Service) Explain(ctx context.Context, b remote.Box) string {
 }
 
 // Endpoint implements remote.Service. From here on the guest may connect.
-func (s *Service) Endpoint(_ context.Context, b remote.Box, _ int) (remote.Endpoint, error) {
+func (s *Service) Endpoint(ctx context.Context, b remote.Box, _ int) (remote.Endpoint, error) {
 	s.guests.expect(b.ID, b.Access[accessToken], "")
+	s.guests.dials(b.ID, s.elsewhere(ctx, b.Access[accessDials]))
 	return remote.Endpoint{URL: &url.URL{Scheme: "http", Host: b.ID}}, nil
+}
+
+// elsewhere says that a guest connects to an address that is not this daemon's any more; "" if it is, or that is not known.
+func (s *Service) elsewhere(ctx context.Context, address string) string {
+	ips, err := (&net.Resolver{}).LookupNetIP(ctx, "ip", s.host)
+	if address == "" || err != nil || len(ips) == 0 {
+		return ""
+	}
+	var now []string
+	for _, ip := range ips {
+		now = append(now, net.JoinHostPort(ip.Unmap().String(), strconv.Itoa(s.port)))
+	}
+	if slices.Contains(now, address) {
+		return ""
+	}
+	return "it connects to " + address + ", and the address of kubernetes.guest-url is " + strings.Join(now, ", ") + " now"
 }
 
 // Extend implements remote.Service. The guest itself counts from its last connection.
