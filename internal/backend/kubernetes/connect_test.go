@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/remote"
@@ -126,6 +128,48 @@ func TestMovedDaemon(t *testing.T) {
 		if _, err := s.guests.take(ctx, "p"+address); err == nil || err.Error() != want {
 			t.Errorf("%s: %v; want %q", address, err, want)
 		}
+	}
+}
+
+// A daemon in a cluster whose pod has no Service for its guests does not start, and says why; elsewhere it starts, and its report says it.
+func TestNoService(t *testing.T) {
+	cfg := good(t)
+	cfg.GuestURL = "https://hortus-2-guests.invalid:7443"
+	for _, inside := range []bool{true, false} {
+		s, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "find the address of hortus-2-guests.invalid") {
+			t.Errorf("checked: %v", err)
+		}
+		if inside {
+			s.cfg.Kubeconfig = ""
+		}
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			err := s.Await(t.Context())
+			if !inside {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if took := time.Since(began); took > 2*nameTime || err == nil || !strings.Contains(err.Error(), "find the address of hortus-2-guests.invalid") || !strings.Contains(api.HintOf(err), "not with kubectl scale") {
+				t.Errorf("%s: %v (%s)", took, err, api.HintOf(err))
+			}
+		})
+	}
+	cfg.GuestURL = "https://localhost:7443"
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.cfg.Kubeconfig = ""
+	if err := s.Await(t.Context()); err != nil {
+		t.Errorf("the control: %v", err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -184,8 +185,52 @@ const (
 	networking = "/apis/networking.k8s.io/v1"
 )
 
+// addresses returns those of GuestURL.
+func (s *Service) addresses(ctx context.Context) ([]netip.Addr, error) {
+	ips, err := (&net.Resolver{}).LookupNetIP(ctx, "ip", s.host)
+	if err == nil && len(ips) > 0 {
+		return ips, nil
+	}
+	hint := "guests could not reach this daemon: set kubernetes.guest-url to a name that is found here, or to an IP address"
+	if s.cfg.Kubeconfig == "" {
+		hint = "guests could not reach this node: its pod has no Service of that name, or the resolver of the cluster does not answer. Helm makes a Service for each node: change their number with helm upgrade and replicas, not with kubectl scale"
+	}
+	return nil, api.Errorf(api.KindUnavailable, "kubernetes.guest-url: find the address of %s: %w", s.host, err).WithHint("%s", hint)
+}
+
+const (
+	// nameTime is how long a daemon in the cluster waits at its start for the name in GuestURL.
+	nameTime  = 20 * time.Second
+	nameAgain = time.Second
+)
+
+// Await waits until a daemon in the cluster finds the address of GuestURL, and fails if that takes too long. One elsewhere
+// starts without, since it may have other sandboxes than pods.
+func (s *Service) Await(ctx context.Context) error {
+	if s.cfg.Namespace == "" || s.cfg.Kubeconfig != "" {
+		return nil
+	}
+	for end := time.Now().Add(nameTime); ; {
+		_, err := s.addresses(ctx)
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+		s.cfg.Logger.Warn("waiting for the name in kubernetes.guest-url", "error", err)
+		select {
+		case <-time.After(nameAgain):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // Check implements remote.Service.
 func (s *Service) Check(ctx context.Context) error {
+	if s.cfg.Namespace != "" {
+		if _, err := s.addresses(ctx); err != nil {
+			return err
+		}
+	}
 	return s.call(ctx, "list pods", http.MethodGet, core, "/pods?limit=1", nil, nil)
 }
 
@@ -199,9 +244,9 @@ const (
 // Create implements remote.Service. The guest waits for Boot.
 func (s *Service) Create(ctx context.Context, r remote.Request) (remote.Box, error) {
 	id := api.SandboxID(r.Labels[remote.LabelSandbox])
-	ips, err := (&net.Resolver{}).LookupNetIP(ctx, "ip", s.host)
-	if err != nil || len(ips) == 0 {
-		return remote.Box{}, api.Errorf(api.KindUnavailable, "kubernetes.guest-url: find the address of %s: %w", s.host, err)
+	ips, err := s.addresses(ctx)
+	if err != nil {
+		return remote.Box{}, err
 	}
 	ip := ips[0].Unmap().String()
 	d := birth.Dial{
@@ -449,8 +494,8 @@ func (s *Service) Endpoint(ctx context.Context, b remote.Box, _ int) (remote.End
 
 // elsewhere says that a guest connects to an address that is not this daemon's any more; "" if it is, or that is not known.
 func (s *Service) elsewhere(ctx context.Context, address string) string {
-	ips, err := (&net.Resolver{}).LookupNetIP(ctx, "ip", s.host)
-	if address == "" || err != nil || len(ips) == 0 {
+	ips, err := s.addresses(ctx)
+	if address == "" || err != nil {
 		return ""
 	}
 	var now []string
