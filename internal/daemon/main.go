@@ -67,6 +67,10 @@ func run(ctx context.Context, set settings, logger *slog.Logger, level *slog.Lev
 	// The modes of files that sandboxes see must not depend on the caller's umask.
 	syscall.Umask(0o022)
 	s, err := Open(ctx, set.Config)
+	if err != nil && ctx.Err() != nil {
+		logger.Debug("stopped while starting", "cause", context.Cause(ctx), "error", err)
+		err = api.Errorf(api.KindOf(ctx.Err()), "stopped while starting (%w)", context.Cause(ctx))
+	}
 	if err != nil {
 		launch.Report(os.Getenv, err)
 		return err

@@ -284,7 +284,7 @@ func (s *System) openSandboxes(ctx context.Context) error {
 		return err
 	}
 	s.templates = template.New(s.host, s.images)
-	if s.backends, err = s.newBackends(guest); err != nil {
+	if s.backends, err = s.newBackends(ctx, guest); err != nil {
 		return err
 	}
 	if s.outgoing, err = s.openEgress(ctx); err != nil {
@@ -327,7 +327,7 @@ func (s *System) tools() template.Tools {
 }
 
 // newBackends lists the backends that are compiled in, the strongest first.
-func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
+func (s *System) newBackends(ctx context.Context, guest *os.File) ([]sandbox.Backend, error) {
 	c, err := container.New(container.Config{Dir: s.dir.Path("run/container"), Layers: s.layers, Workspaces: s.workspaces, Space: s.space.In(s.workspaces.Dir()), Guest: guest.Name(), Logger: s.log})
 	if err != nil {
 		return nil, err
@@ -354,7 +354,7 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := s.kubernetes()
+	k, err := s.kubernetes(ctx)
 	if err != nil {
 		return nil, err
 	}

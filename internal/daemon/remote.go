@@ -37,7 +37,7 @@ func (s *System) daytona(guest *os.File) (*remote.Backend, error) {
 }
 
 // kubernetes creates the backend of a cluster.
-func (s *System) kubernetes() (*remote.Backend, error) {
+func (s *System) kubernetes(ctx context.Context) (*remote.Backend, error) {
 	k := s.cfg.Kubernetes
 	k.Dir, k.Logger = s.dir.Path("run/"+kubernetes.Name), s.log
 	cfg := remote.Config{Dir: k.Dir, Layers: s.layers, Workspaces: s.workspaces, Internet: k.Internet, Logger: s.log}
@@ -49,6 +49,9 @@ func (s *System) kubernetes() (*remote.Backend, error) {
 		return nil, err
 	}
 	s.onClose(func(context.Context) error { return service.Close() })
+	if err := service.Await(ctx); err != nil {
+		return nil, err
+	}
 	cfg.Service = service
 	return remote.New(cfg)
 }

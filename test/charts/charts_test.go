@@ -12,6 +12,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/strvals"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -37,12 +38,13 @@ func render(t *testing.T, values map[string]any) ([]string, error) {
 	}
 	v, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "hortus", Namespace: "hortus", IsInstall: true}, nil)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err // of the schema
 	}
 	files, err := engine.Render(c, v)
 	if err != nil {
 		return nil, err
 	}
+	delete(files, "hortus/templates/NOTES.txt")
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		for _, text := range strings.Split(files[name], "\n---\n") {
@@ -142,11 +144,179 @@ func TestChart(t *testing.T) {
 		})
 	}
 	for _, wrong := range []map[string]any{
-		{"mode": "other"}, {"autoscaling": map[string]any{"kind": "other"}}, {"replicas": 2}, {"autoscaling": map[string]any{"kind": "hpa"}},
-		{"replicas": 2, "fleet": map[string]any{"keySecret": "key"}},
+		{"replicas": 2}, {"autoscaling": map[string]any{"kind": "hpa"}}, {"replicas": 2, "fleet": map[string]any{"keySecret": "key"}},
 	} {
-		if _, err := render(t, wrong); err == nil {
-			t.Errorf("%v is accepted", wrong)
+		if _, err := render(t, wrong); err == nil || !strings.Contains(err.Error(), "several nodes need") {
+			t.Errorf("%v: %v", wrong, err)
+		}
+	}
+}
+
+// set is what helm makes of --set.
+func set(t *testing.T, text string) map[string]any {
+	t.Helper()
+	v, err := strvals.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestSchema: a value that the chart does not have, or cannot use, is refused, and the message names it.
+func TestSchema(t *testing.T) {
+	for text, want := range map[string]string{
+		"imagee=x": "imagee", "replicaCount=3": "replicaCount", "pods.cpuOverCommit=4": "cpuOverCommit",
+		"replicas=abc": "/replicas", "replicas=1.5": "/replicas", "replicas=-1": "/replicas", "drainSeconds=60s": "/drainSeconds", "image=": "/image",
+		"pods.guestAddress=podip": "/pods/guestAddress", "pods.namespace=A_b": "/pods/namespace", "pods.internet=yes": "/pods/internet",
+		"pods.maxSandboxes=0": "/pods/maxSandboxes", "pods.cpuOvercommit=0.5": "/pods/cpuOvercommit",
+		"storage.size=50gigs": "/storage/size", "postgres.trial.size=5GB": "/postgres/trial/size", "postgres.url=db.example.org": "/postgres/url",
+		"mode=other": "/mode", "autoscaling.kind=hpaa": "/autoscaling/kind", "service.type=External": "/service/type", "service.port=70700": "/service/port",
+		"podDisruptionBudget.maxUnavailable=half": "/podDisruptionBudget/maxUnavailable", "env[0].value=x": "/env/0",
+	} {
+		if _, err := render(t, set(t, text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "several nodes") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, text := range []string{
+		"pods.guestAddress=podIP", "pods.cpuOvercommit=2.5", "storage.size=1.5Ti", "storage.size=50000000000", "podDisruptionBudget.maxUnavailable=50%", "podDisruptionBudget.maxUnavailable=0",
+		"service.type=LoadBalancer", "replicas=0", "global.x=y", "env[0].name=X,env[0].value=x",
+	} {
+		objects, err := render(t, set(t, text))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		for _, o := range objects {
+			if _, err := check(o); err != nil {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	}
+}
+
+// keys returns the keys of values, or of a schema, by their paths. Those below a key of which the schema has no properties are free.
+func keys(at string, values, schema map[string]any) (have, known []string) {
+	properties, _ := schema["properties"].(map[string]any)
+	for name, sub := range properties {
+		known = append(known, at+name)
+		v, _ := values[name].(map[string]any)
+		s, _ := sub.(map[string]any)
+		if s["properties"] != nil {
+			h, k := keys(at+name+".", v, s)
+			have, known = append(have, h...), append(known, k...)
+		}
+	}
+	for name := range values {
+		have = append(have, at+name)
+	}
+	return have, known
+}
+
+// TestSchemaHasValues: the schema has each key of values.yaml and no other one, closes each object that it describes, and the defaults are
+// valid.
+func TestSchemaHasValues(t *testing.T) {
+	c, err := loader.Load(chartDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema map[string]any
+	if err := yaml.Unmarshal(c.Schema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	have, known := keys("", c.Values, schema)
+	have = append(have, "global") // of helm
+	slices.Sort(have)
+	slices.Sort(known)
+	if !slices.Equal(have, known) {
+		t.Errorf("values.yaml has\n%q, the schema\n%q", have, known)
+	}
+	var closed func(at string, s map[string]any)
+	closed = func(at string, s map[string]any) {
+		properties, ok := s["properties"].(map[string]any)
+		if ok && s["additionalProperties"] != false {
+			t.Errorf("%s accepts keys that it does not have", at)
+		}
+		for name, sub := range properties {
+			closed(at+"."+name, sub.(map[string]any))
+		}
+	}
+	closed("values", schema)
+	if err := chartutil.ValidateAgainstSchema(c, c.Values); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNumbers: numbers of a file of values are floating-point numbers, of which large ones would be rendered with an exponent.
+func TestNumbers(t *testing.T) {
+	objects, err := render(t, map[string]any{
+		"pods": map[string]any{"maxSandboxes": 1e6, "cpuOvercommit": 4.0}, "drainSeconds": 2e6, "replicas": 1.0, "storage": map[string]any{"size": 5e10},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(objects, "---\n")
+	for _, want := range []string{
+		`{name: HORTUS_MAX_SANDBOXES, value: "1000000"}`, `{name: HORTUS_KUBERNETES_CPU_OVERCOMMIT, value: "4"}`, `{name: HORTUS_DRAIN, value: "2000000s"}`,
+		"terminationGracePeriodSeconds: 2000060\n", "replicas: 1\n", "{storage: 50000000000}",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	objects, err = render(t, map[string]any{
+		"autoscaling": map[string]any{"kind": "hpa", "minReplicas": 1.0, "maxReplicas": 2.0, "sandboxesPerNode": 3e6, "scaleDownSeconds": 4e6},
+		"fleet":       map[string]any{"keySecret": "key"}, "postgres": map[string]any{"url": "postgres://h@d/h"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all = strings.Join(objects, "---\n")
+	for _, want := range []string{`averageValue: "3000000"`, "stabilizationWindowSeconds: 4000000,"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
+// TestOvercommit: the variable is there only if it is not the default, so that one in env is not a second one.
+func TestOvercommit(t *testing.T) {
+	for text, want := range map[string]int{"pods.cpuOvercommit=1": 0, "pods.cpuOvercommit=4": 1, "pods.cpuOvercommit=1.5": 1, "env[0].name=HORTUS_KUBERNETES_CPU_OVERCOMMIT,env[0].value=4": 1} {
+		objects, err := render(t, set(t, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(strings.Join(objects, ""), "HORTUS_KUBERNETES_CPU_OVERCOMMIT"); got != want {
+			t.Errorf("%s: %d times, want %d", text, got, want)
+		}
+	}
+}
+
+// TestNotes: what is printed after an install has the commands for this release.
+func TestNotes(t *testing.T) {
+	c, err := loader.Load(chartDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fleet := range []bool{false, true} {
+		values := map[string]any{"service": map[string]any{"port": 80.0}}
+		if fleet {
+			values["replicas"], values["fleet"], values["postgres"] = 2.0, map[string]any{"keySecret": "key"}, map[string]any{"url": "postgres://h@d/h"}
+		}
+		v, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "mine", Namespace: "there", IsInstall: true}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := engine.Render(c, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := files["hortus/templates/NOTES.txt"]
+		for _, want := range []string{"kubectl -n there exec mine-0 -- hortus key create --role admin\n", "kubectl -n there port-forward service/mine 7070:80\n", "kubectl -n there rollout status statefulset/mine\n"} {
+			if !strings.Contains(notes, want) {
+				t.Errorf("no %q in:\n%s", want, notes)
+			}
+		}
+		if strings.Contains(notes, "hortus fleet init") != fleet {
+			t.Errorf("a fleet %v:\n%s", fleet, notes)
 		}
 	}
 }

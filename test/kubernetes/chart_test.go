@@ -152,7 +152,7 @@ func (r *release) install(t *testing.T, values string) {
 func (r *release) helm(t *testing.T, verb, values string) {
 	t.Helper()
 	file := filepath.Join(r.home, "values.yaml")
-	if err := os.WriteFile(file, []byte("image: "+nodeImage+"\npods: {image: "+nodeImage+", guestImage: hortus.test/guest:1, maxSandboxes: 2}\n"+values), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("image: "+nodeImage+"\npods: {image: "+nodeImage+", guestImage: hortus.test/guest:1, maxSandboxes: 2, cpuOvercommit: 20}\n"+values), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out, err := command("", nil, "helm", verb, r.name, "../../packaging/kubernetes/chart", "-n", r.name, "-f", file)
@@ -187,7 +187,7 @@ func (r *release) releaseVolumes(t *testing.T) {
 }
 
 // small are the resources of nodes on the small machine of the tests.
-const small = "resources: {requests: {cpu: 50m, memory: 128Mi}}\nenv: [{name: HORTUS_KUBERNETES_CPU_OVERCOMMIT, value: '20'}]\n"
+const small = "resources: {requests: {cpu: 50m, memory: 128Mi}}\n"
 
 // one is a node with the defaults of the chart: without Postgres, and without privileges.
 func one(t *testing.T, r *release) {

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ func TestDouble(t *testing.T) {
 	t.Run("life", func(t *testing.T) { lives(t, b, d) })
 	d.service.Close()
 	t.Run("restart", func(t *testing.T) { restarts(t, b) })
+	t.Run("moved", func(t *testing.T) { moved(t, b) })
 	d = b.start(t)
 	t.Run("deleted", func(t *testing.T) { deleted(t, d, double.kill) })
 	t.Run("hostile", func(t *testing.T) { hostile(t, double, b, d) })
@@ -98,6 +100,35 @@ func restarts(t *testing.T, b *bench) {
 	}
 	if _, err := third.Adopt(t.Context(), s.ID); api.KindOf(err) != api.KindNotFound {
 		t.Errorf("adopted after its end: %v", err)
+	}
+}
+
+// moved: the next daemon has another address, which no guest of before finds: it cannot adopt, and says why.
+func moved(t *testing.T, b *bench) {
+	first := b.start(t)
+	s := spec()
+	m, err := first.Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first.service.Close()
+	other := *b
+	_, port, _ := net.SplitHostPort(b.cfg.Listen)
+	other.cfg.Listen = "127.0.0.2:" + port
+	other.cfg.GuestURL = "https://" + other.cfg.Listen
+	second := other.start(t)
+	defer second.service.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // longer than one wait for the guest
+	defer cancel()
+	want := "it connects to " + b.cfg.Listen + ", and the address of kubernetes.guest-url is " + other.cfg.Listen + " now"
+	if _, err := second.Adopt(ctx, s.ID); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v; want %q", err, want)
+	}
+	if proof, err := second.Reclaim(t.Context(), s.ID); err != nil || proof.Left != 0 {
+		t.Errorf("reclaimed %+v, %v", proof, err)
 	}
 }
 

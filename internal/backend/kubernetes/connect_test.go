@@ -1,11 +1,14 @@
 package kubernetes
 
 import (
+	"context"
 	"encoding/base64"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/remote"
@@ -95,12 +98,83 @@ func TestNoCluster(t *testing.T) {
 	}
 }
 
-func TestConfigIsChecked(t *testing.T) {
+// good is a configuration that is accepted.
+func good(t *testing.T) Config {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(file, []byte(goodConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	good := Config{Kubeconfig: file, Namespace: "sandboxes", Image: "a", GuestImage: "b", GuestURL: "https://127.0.0.1:1", Listen: "127.0.0.1:0", Dir: t.TempDir()}
+	return Config{Kubeconfig: file, Namespace: "sandboxes", Image: "a", GuestImage: "b", GuestURL: "https://127.0.0.1:1", Listen: "127.0.0.1:0", Dir: t.TempDir()}
+}
+
+// A guest that connects to another address than the present one of the daemon says so when it is missed.
+func TestMovedDaemon(t *testing.T) {
+	s, err := New(good(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for address, want := range map[string]string{
+		"127.0.0.1:1": "the guest is not connected",
+		"":            "the guest is not connected", // of a record of an earlier version
+		"127.0.0.9:1": "the guest is not connected: it connects to 127.0.0.9:1, and the address of kubernetes.guest-url is 127.0.0.1:1 now",
+	} {
+		if _, err := s.Endpoint(t.Context(), remote.Box{ID: "p" + address, Access: map[string]string{accessToken: "t", accessDials: address}}, 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.guests.take(ctx, "p"+address); err == nil || err.Error() != want {
+			t.Errorf("%s: %v; want %q", address, err, want)
+		}
+	}
+}
+
+// A daemon in a cluster whose pod has no Service for its guests does not start, and says why; elsewhere it starts, and its report says it.
+func TestNoService(t *testing.T) {
+	cfg := good(t)
+	cfg.GuestURL = "https://hortus-2-guests.invalid:7443"
+	for _, inside := range []bool{true, false} {
+		s, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "find the address of hortus-2-guests.invalid") {
+			t.Errorf("checked: %v", err)
+		}
+		if inside {
+			s.cfg.Kubeconfig = ""
+		}
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			err := s.Await(t.Context())
+			if !inside {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if took := time.Since(began); took > 2*nameTime || err == nil || !strings.Contains(err.Error(), "find the address of hortus-2-guests.invalid") || !strings.Contains(api.HintOf(err), "not with kubectl scale") {
+				t.Errorf("%s: %v (%s)", took, err, api.HintOf(err))
+			}
+		})
+	}
+	cfg.GuestURL = "https://localhost:7443"
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.cfg.Kubeconfig = ""
+	if err := s.Await(t.Context()); err != nil {
+		t.Errorf("the control: %v", err)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	good := good(t)
 	for name, c := range map[string]struct {
 		change func(*Config)
 		want   string

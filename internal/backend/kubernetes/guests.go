@@ -60,7 +60,8 @@ type line struct {
 	ticket  string // "" when it was used
 	config  []byte // what the ticket is exchanged for; nil until Boot
 	most    bounds
-	refused error // why the guest does not get its configuration
+	refused error  // why the guest does not get its configuration
+	away    string // why it may never connect
 	started chan struct{}
 	idle    []net.Conn
 	changed chan struct{} // closed, and replaced, when idle or config changes
@@ -185,6 +186,15 @@ func (g *guests) bound(name string, most bounds) {
 	defer g.mu.Unlock()
 	if l := g.known[name]; l != nil {
 		l.most = most
+	}
+}
+
+// dials sets why a guest may never connect; "" if nothing is known.
+func (g *guests) dials(name, away string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l := g.known[name]; l != nil {
+		l.away = away
 	}
 }
 
@@ -332,11 +342,14 @@ func (g *guests) take(ctx context.Context, name string) (net.Conn, error) {
 			g.mu.Unlock()
 			return c, nil
 		}
-		changed := l.changed
+		changed, away := l.changed, l.away
 		g.mu.Unlock()
 		select {
 		case <-changed:
 		case <-ctx.Done():
+			if away != "" {
+				return nil, errors.New("the guest is not connected: " + away)
+			}
 			return nil, errors.New("the guest is not connected")
 		}
 	}

@@ -10,9 +10,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -183,23 +185,68 @@ const (
 	networking = "/apis/networking.k8s.io/v1"
 )
 
+// addresses returns those of GuestURL.
+func (s *Service) addresses(ctx context.Context) ([]netip.Addr, error) {
+	ips, err := (&net.Resolver{}).LookupNetIP(ctx, "ip", s.host)
+	if err == nil && len(ips) > 0 {
+		return ips, nil
+	}
+	hint := "guests could not reach this daemon: set kubernetes.guest-url to a name that is found here, or to an IP address"
+	if s.cfg.Kubeconfig == "" {
+		hint = "guests could not reach this node: its pod has no Service of that name, or the resolver of the cluster does not answer. Helm makes a Service for each node: change their number with helm upgrade and replicas, not with kubectl scale"
+	}
+	return nil, api.Errorf(api.KindUnavailable, "kubernetes.guest-url: find the address of %s: %w", s.host, err).WithHint("%s", hint)
+}
+
+const (
+	// nameTime is how long a daemon in the cluster waits at its start for the name in GuestURL.
+	nameTime  = 20 * time.Second
+	nameAgain = time.Second
+)
+
+// Await waits until a daemon in the cluster finds the address of GuestURL, and fails if that takes too long. One elsewhere
+// starts without, since it may have other sandboxes than pods.
+func (s *Service) Await(ctx context.Context) error {
+	if s.cfg.Namespace == "" || s.cfg.Kubeconfig != "" {
+		return nil
+	}
+	for end := time.Now().Add(nameTime); ; {
+		_, err := s.addresses(ctx)
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+		s.cfg.Logger.Warn("waiting for the name in kubernetes.guest-url", "error", err)
+		select {
+		case <-time.After(nameAgain):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // Check implements remote.Service.
 func (s *Service) Check(ctx context.Context) error {
+	if s.cfg.Namespace != "" {
+		if _, err := s.addresses(ctx); err != nil {
+			return err
+		}
+	}
 	return s.call(ctx, "list pods", http.MethodGet, core, "/pods?limit=1", nil, nil)
 }
 
 // The fields of remote.Box.Access.
 const (
 	accessUID   = "uid"
-	accessToken = "token" // of the guest's connections
+	accessToken = "token"   // of the guest's connections
+	accessDials = "address" // that the guest connects to for its whole life: a pod has no resolver
 )
 
 // Create implements remote.Service. The guest waits for Boot.
 func (s *Service) Create(ctx context.Context, r remote.Request) (remote.Box, error) {
 	id := api.SandboxID(r.Labels[remote.LabelSandbox])
-	ips, err := (&net.Resolver{}).LookupNetIP(ctx, "ip", s.host)
-	if err != nil || len(ips) == 0 {
-		return remote.Box{}, api.Errorf(api.KindUnavailable, "kubernetes.guest-url: find the address of %s: %w", s.host, err)
+	ips, err := s.addresses(ctx)
+	if err != nil {
+		return remote.Box{}, err
 	}
 	ip := ips[0].Unmap().String()
 	d := birth.Dial{
@@ -216,7 +263,7 @@ func (s *Service) Create(ctx context.Context, r remote.Request) (remote.Box, err
 	if err != nil {
 		return remote.Box{}, api.Errorf(api.KindInternal, "%w", err)
 	}
-	b := remote.Box{ID: name(id), Access: map[string]string{accessToken: rand.Text()}}
+	b := remote.Box{ID: name(id), Access: map[string]string{accessToken: rand.Text(), accessDials: d.Address}}
 	s.guests.expect(b.ID, b.Access[accessToken], d.Ticket)
 	var p pod
 	err = s.call(ctx, "create a pod", http.MethodPost, core, "/pods", in, &p, http.StatusCreated, http.StatusAccepted)
@@ -439,9 +486,26 @@ func (s *Service) Explain(ctx context.Context, b remote.Box) string {
 }
 
 // Endpoint implements remote.Service. From here on the guest may connect.
-func (s *Service) Endpoint(_ context.Context, b remote.Box, _ int) (remote.Endpoint, error) {
+func (s *Service) Endpoint(ctx context.Context, b remote.Box, _ int) (remote.Endpoint, error) {
 	s.guests.expect(b.ID, b.Access[accessToken], "")
+	s.guests.dials(b.ID, s.elsewhere(ctx, b.Access[accessDials]))
 	return remote.Endpoint{URL: &url.URL{Scheme: "http", Host: b.ID}}, nil
+}
+
+// elsewhere says that a guest connects to an address that is not this daemon's any more; "" if it is, or that is not known.
+func (s *Service) elsewhere(ctx context.Context, address string) string {
+	ips, err := s.addresses(ctx)
+	if address == "" || err != nil {
+		return ""
+	}
+	var now []string
+	for _, ip := range ips {
+		now = append(now, net.JoinHostPort(ip.Unmap().String(), strconv.Itoa(s.port)))
+	}
+	if slices.Contains(now, address) {
+		return ""
+	}
+	return "it connects to " + address + ", and the address of kubernetes.guest-url is " + strings.Join(now, ", ") + " now"
 }
 
 // Extend implements remote.Service. The guest itself counts from its last connection.

@@ -84,17 +84,21 @@ func (m *machine) reconnect(ctx context.Context) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	var why error // that says more than the end of ctx
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		err := m.guest.Health(ctx)
 		var no *refusedError
 		if err == nil || errors.Is(err, errStranger) || errors.As(err, &no) && no.status == http.StatusForbidden {
 			return err // another guest, whose token is another one, refuses too
 		}
+		if why == nil || ctx.Err() == nil {
+			why = err
+		}
 		// A service may need a moment to know a port.
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return err
+			return why
 		}
 	}
 }

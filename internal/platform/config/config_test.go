@@ -149,6 +149,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"[sandbox]\nttl = '48h'", ":2", "at most 24h", ""},
 		{"[sandbox]\npids = 1", ":2", "from 64 to", ""},
 		{"[sandbox]\ncpus = -1", ":2", "above 0", ""},
+		{"[kubernetes]\ncpu-overcommit = 0.5", ":2", "a number from 1 to 10000", ""},
 		{"[sandbox]\ncpus = nan", ":2", "sandbox.cpus", "a number"},
 		{"[task]\nattempts = 11", ":2", "from 1 to 10", ""},
 		{"[task]\nattempts = [3]", ":2", "task.attempts", "a whole number"},

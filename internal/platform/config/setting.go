@@ -23,7 +23,7 @@ const (
 	Duration Kind = "duration" // see ParseDuration
 	Stay     Kind = "stay"     // a duration, 0, or "never"
 	Count    Kind = "count"    // a whole number from Min to Max
-	Number   Kind = "number"   // a number above 0, at most Max
+	Number   Kind = "number"   // a number from Min to Max; above 0 if Min is 0
 	List     Kind = "list"     // texts with commas between them; may be empty
 	Secret   Kind = "secret"   // the name of a secret of the operator
 )
@@ -129,7 +129,7 @@ func Settings() []Setting {
 		{Key: "kubernetes.listen", Env: "HORTUS_KUBERNETES_LISTEN", Default: ":7443", Kind: Text, Help: "address of the listener for guests in pods"},
 		{Key: "kubernetes.runtime-class", Env: "HORTUS_KUBERNETES_RUNTIME_CLASS", Kind: Text, Help: "RuntimeClass of its pods, such as gvisor (default: that of the cluster)"},
 		{Key: "kubernetes.daemon-labels", Env: "HORTUS_KUBERNETES_DAEMON_LABELS", Kind: List, Help: "labels KEY=VALUE of the daemon's own pod, for the network policy of its pods (default: the policy names the IP address of kubernetes.guest-url)"},
-		{Key: "kubernetes.cpu-overcommit", Env: "HORTUS_KUBERNETES_CPU_OVERCOMMIT", Default: "1", Kind: Number, Max: 10_000, Help: "factor by which a pod requests fewer processors than its limit; 1 requests the limit"},
+		{Key: "kubernetes.cpu-overcommit", Env: "HORTUS_KUBERNETES_CPU_OVERCOMMIT", Default: "1", Kind: Number, Min: 1, Max: 10_000, Help: "factor by which a pod requests fewer processors than its limit; 1 requests the limit"},
 		{Key: "kubernetes.internet", Env: "HORTUS_KUBERNETES_INTERNET", Default: "false", Kind: Switch, Help: "let its sandboxes connect to everything that the cluster allows; otherwise they have no network"},
 		{Key: "sandbox.isolation", Env: "HORTUS_ISOLATION", Flag: "isolation", Default: "auto", Kind: Choice, Allowed: Isolations(), Daemon: true, Help: "isolation of sandboxes if neither the request nor the repository, the template or the API key has one; docs/isolation.md"},
 		{Key: "sandbox.template", Env: "HORTUS_TEMPLATE", Flag: "template", Default: "host", Kind: Text, Help: "template of new sandboxes"},
@@ -239,7 +239,11 @@ func (s Setting) Check(text string) *api.Error {
 			return bad("a whole number from " + strconv.FormatInt(s.Min, 10) + " to " + strconv.FormatInt(s.Max, 10))
 		}
 	case Number:
-		if f, err := strconv.ParseFloat(text, 64); err != nil || !(f > 0) || f > float64(s.Max) {
+		switch f, err := strconv.ParseFloat(text, 64); {
+		case err == nil && f > 0 && f >= float64(s.Min) && f <= float64(s.Max):
+		case s.Min > 0:
+			return bad("a number from " + strconv.FormatInt(s.Min, 10) + " to " + strconv.FormatInt(s.Max, 10))
+		default:
 			return bad("a number above 0, at most " + strconv.FormatInt(s.Max, 10))
 		}
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
@@ -53,21 +56,7 @@ func (r *Recoverer) Recover(ctx context.Context, gone func(api.OwnerID) bool) (d
 	}
 	var errs []error
 	keep := map[api.SandboxID]bool{}
-	for _, row := range rows {
-		if row.State.Final() {
-			continue
-		}
-		if row.Owner == r.owner || !gone(row.Owner) {
-			keep[row.ID] = true
-			continue
-		}
-		b := backends[row.Isolation]
-		if b == nil {
-			r.count(row)
-			errs = append(errs, api.Errorf(api.KindUnsupported, "sandbox %s ran on backend %q, which this build does not include", row.ID, row.Isolation))
-			continue
-		}
-		lives, err := r.recoverOne(ctx, b, row)
+	note := func(row api.Sandbox, lives bool, err error) {
 		switch {
 		case err != nil:
 			r.count(row)
@@ -80,9 +69,83 @@ func (r *Recoverer) Recover(ctx context.Context, gone func(api.OwnerID) bool) (d
 			did.Lost++
 		}
 	}
-	errs = append(errs, r.reclaimOrphans(ctx, keep), r.dropPauses(ctx, gone))
+	var far []api.Sandbox // that services run
+	for _, row := range rows {
+		if row.State.Final() {
+			continue
+		}
+		if row.Owner == r.owner || !gone(row.Owner) {
+			keep[row.ID] = true
+			continue
+		}
+		b := backends[row.Isolation]
+		switch {
+		case b == nil:
+			r.count(row)
+			errs = append(errs, api.Errorf(api.KindUnsupported, "sandbox %s ran on backend %q, which this build does not include", row.ID, row.Isolation))
+		case b.Capabilities().Remote:
+			far = append(far, row)
+		default:
+			lives, err := r.recoverOne(ctx, ctx, b, row)
+			note(row, lives, err)
+		}
+	}
+	within, cancel := context.WithTimeout(ctx, farTime)
+	defer cancel()
+	r.recoverFar(within, backends, far, note)
+	errs = append(errs, r.reclaimOrphans(ctx, within, keep), r.dropPauses(ctx, gone))
 	r.policies.follower().Follow(slices.DeleteFunc(rows, func(row api.Sandbox) bool { return !keep[row.ID] }), "")
 	return did, errors.Join(errs...)
+}
+
+// A daemon serves after its recovery, and what supervises it ends a start that takes minutes. So there is a time for all
+// sandboxes of services together.
+const (
+	// answerTime is the time in which their guests have to answer: one that can return does within seconds.
+	answerTime = 45 * time.Second
+	// farTime includes the removal of what is lost, and of leftovers.
+	farTime = 80 * time.Second
+	// tellEvery is the time between two log lines about those that are waited for.
+	tellEvery = 10 * time.Second
+	// farAtOnce is how many leftovers of services are removed at a time.
+	farAtOnce = 16
+)
+
+// recoverFar recovers sandboxes of services, all at a time: most of it is waiting, and each has the whole answerTime. It calls note for
+// each, in this goroutine.
+func (r *Recoverer) recoverFar(ctx context.Context, backends map[string]sandbox.Backend, rows []api.Sandbox, note func(api.Sandbox, bool, error)) {
+	if len(rows) == 0 {
+		return
+	}
+	answering, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	type result struct {
+		row   api.Sandbox
+		lives bool
+		err   error
+	}
+	results := make(chan result)
+	waiting := map[api.SandboxID]bool{}
+	for _, row := range rows {
+		waiting[row.ID] = true
+		go func() {
+			lives, err := r.recoverOne(ctx, answering, backends[row.Isolation], row)
+			results <- result{row, lives, err}
+		}()
+	}
+	r.log.Info("taking over the sandboxes that services run", "count", len(rows), "atMost", answerTime)
+	tick := time.NewTicker(tellEvery)
+	defer tick.Stop()
+	for len(waiting) > 0 {
+		select {
+		case x := <-results:
+			delete(waiting, x.row.ID)
+			note(x.row, x.lives, x.err)
+		case <-tick.C:
+			ids := slices.Sorted(maps.Keys(waiting))
+			r.log.Warn("waiting for sandboxes that services run; those that do not answer are ended", "count", len(ids), "sandboxes", ids[:min(len(ids), 10)])
+		}
+	}
 }
 
 // Lose marks the sandboxes of owners on other hosts as lost, with their commands: what ran there cannot be reached, and their hosts
@@ -122,14 +185,14 @@ func (r *Recoverer) count(row api.Sandbox) {
 	_ = r.capacity.hold(r.lifecycle.instance(row, nil, life.Running), row.Isolation)
 }
 
-// recoverOne recovers one sandbox of an ended owner. It returns true if the sandbox continues, here
-// or on disk.
-func (r *Recoverer) recoverOne(ctx context.Context, b sandbox.Backend, row api.Sandbox) (bool, error) {
+// recoverOne recovers one sandbox of an ended owner, which has to answer before answering ends. It returns true if the
+// sandbox continues, here or on disk.
+func (r *Recoverer) recoverOne(ctx, answering context.Context, b sandbox.Backend, row api.Sandbox) (bool, error) {
 	paused, reason := r.foundPaused(ctx, row)
 	if !paused && reason == "" {
-		err := r.adopt(ctx, b, row)
-		for tries := 1; api.KindOf(err) == api.KindTimeout && ctx.Err() == nil && tries < adoptTries; tries++ {
-			err = r.adopt(ctx, b, row) // a machine that is busy is no reason to end what runs on it
+		err := r.adopt(answering, b, row)
+		for tries := 1; api.KindOf(err) == api.KindTimeout && answering.Err() == nil && tries < adoptTries; tries++ {
+			err = r.adopt(answering, b, row) // a machine that is busy is no reason to end what runs on it
 		}
 		var unstored errUnstored
 		switch {
@@ -147,7 +210,11 @@ func (r *Recoverer) recoverOne(ctx context.Context, b sandbox.Backend, row api.S
 	case paused:
 		return true, r.takeOver(ctx, row)
 	}
-	return false, r.lifecycle.markLost(ctx, row, reason, proof)
+	if err := r.lifecycle.markLost(ctx, row, reason, proof); err != nil {
+		return false, err
+	}
+	r.log.Warn("sandbox lost", "sandbox", row.ID, "reason", reason)
+	return false, nil
 }
 
 // adoptTries is how often a sandbox is taken over that does not answer in time.
@@ -229,12 +296,12 @@ func (r *Recoverer) Orphans(ctx context.Context) ([]Orphan, error) {
 	for _, row := range rows {
 		keep[row.ID] = !row.State.Final()
 	}
-	return r.orphans(ctx, keep)
+	return r.orphans(ctx, r.backends, keep)
 }
 
-func (r *Recoverer) orphans(ctx context.Context, keep map[api.SandboxID]bool) (all []Orphan, err error) {
+func (r *Recoverer) orphans(ctx context.Context, backends []sandbox.Backend, keep map[api.SandboxID]bool) (all []Orphan, err error) {
 	var errs []error
-	for _, b := range r.backends {
+	for _, b := range backends {
 		ids, err := b.Orphans(ctx)
 		if err != nil {
 			errs = append(errs, err)
@@ -253,14 +320,31 @@ func (r *Recoverer) orphans(ctx context.Context, keep map[api.SandboxID]bool) (a
 }
 
 // reclaimOrphans destroys leftovers that no row leads to, for example of a
-// database that was removed.
-func (r *Recoverer) reclaimOrphans(ctx context.Context, keep map[api.SandboxID]bool) error {
-	all, err := r.orphans(ctx, keep)
+// database that was removed. within ends the wait for services.
+func (r *Recoverer) reclaimOrphans(ctx, within context.Context, keep map[api.SandboxID]bool) error {
+	var near, far []sandbox.Backend
+	for _, b := range r.backends {
+		if b.Capabilities().Remote {
+			far = append(far, b)
+		} else {
+			near = append(near, b)
+		}
+	}
+	all, err := r.orphans(ctx, near, keep)
 	errs := []error{err}
 	for _, o := range all {
 		errs = append(errs, r.Reclaim(ctx, o))
 	}
-	return errors.Join(errs...)
+	all, err = r.orphans(within, far, keep)
+	errs = append(errs, err)
+	failed := make([]error, len(all))
+	var group errgroup.Group
+	group.SetLimit(farAtOnce)
+	for i, o := range all {
+		group.Go(func() error { failed[i] = r.Reclaim(within, o); return nil })
+	}
+	_ = group.Wait() // the errors are in failed
+	return errors.Join(append(errs, failed...)...)
 }
 
 // made reports whether this daemon created a sandbox: it is live, it is or was in the pool, or its

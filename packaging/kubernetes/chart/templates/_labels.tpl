@@ -23,5 +23,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- define "hortus.maxReplicas" -}}
-{{- if eq .Values.autoscaling.kind "none" }}{{ .Values.replicas }}{{ else }}{{ .Values.autoscaling.maxReplicas }}{{ end }}
+{{- if eq .Values.autoscaling.kind "none" }}{{ int .Values.replicas }}{{ else }}{{ int .Values.autoscaling.maxReplicas }}{{ end }}
 {{- end }}
+
+{{- define "hortus.size" -}}{{ if kindIs "string" . }}{{ . }}{{ else }}{{ int64 . }}{{ end }}{{- end }}
