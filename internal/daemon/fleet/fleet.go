@@ -131,7 +131,8 @@ func Join(ctx context.Context, cfg Config) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{cfg: cfg, placer: placement.New(nil), begun: begun, owners: map[api.OwnerID]api.NodeID{}}
+	// readAt stays zero: who needs the rows of nodes reads them, with this one; Others knows of those that were there.
+	f := &Fleet{cfg: cfg, placer: placement.New(nil), begun: begun, nodes: others, owners: map[api.OwnerID]api.NodeID{}}
 	f.identity = peer.New(peer.Config{Node: cfg.Node, Authority: f.authority, Known: f.Known, Now: cfg.Rows.Now})
 	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	f.moves.ctx = ctx

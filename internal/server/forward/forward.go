@@ -315,8 +315,8 @@ func moved(a About) error {
 	return e
 }
 
-// silent is the error for what is on a node that does not answer, because of cause, if that is known: an error of this program is that of its own side, which has nothing
-// to show to other nodes.
+// silent is the error for what is on a node that does not answer. cause is why no connection was opened; nil if none was tried. A cause of this program's own, such as a fleet
+// without a certificate authority, says nothing about the other node, and is returned.
 func silent(a About, n Node, cause error) error {
 	if own := (*api.Error)(nil); errors.As(cause, &own) {
 		e := api.Errorf(api.KindUnavailable, "%s %.64s is on node %s, which the node that was asked cannot reach: %w", a.Kind, a.ID, n.Name, own)
