@@ -215,7 +215,7 @@ func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) 
 		return err
 	}
 	// The task's life is not its creator's: a client may go and come back.
-	life, cancel, hurry := lifeOf(context.WithoutCancel(ctx), t.ID)
+	life, cancel, hurry := e.lifeOf(context.WithoutCancel(ctx), t.ID)
 	r := &activeTask{task: t, cancel: cancel, hurry: hurry, done: make(chan struct{}), log: e.emitter(t), run: run}
 	if err := e.active.enter(t.ID, r); err != nil {
 		cancel()
@@ -239,10 +239,10 @@ func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) 
 }
 
 // lifeOf returns the context of a task. What the task does was done: it waits for a database that cannot be reached until that is stored, after hurry
-// for a short outage only.
-func lifeOf(ctx context.Context, id api.TaskID) (life context.Context, cancel, hurry context.CancelFunc) {
+// for a short outage only. If another node continues the task meanwhile, that is not stored.
+func (e *Engine) lifeOf(ctx context.Context, id api.TaskID) (life context.Context, cancel, hurry context.CancelFunc) {
 	long, hurry := context.WithCancel(context.Background())
-	life, end := context.WithCancel(store.Waiting(api.WithTask(ctx, id), long))
+	life, end := context.WithCancel(store.Writing(store.Waiting(api.WithTask(ctx, id), long), e.cfg.Owner))
 	return life, func() { end(); hurry() }, hurry
 }
 

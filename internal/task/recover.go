@@ -161,7 +161,7 @@ func (e *Engine) resume(ctx context.Context, t api.Task, run *journal.Run, move 
 		return err
 	}
 	run.Emitted(told)
-	life, cancel, hurry := lifeOf(api.WithPrincipal(context.WithoutCancel(ctx), in.Principal), t.ID)
+	life, cancel, hurry := e.lifeOf(api.WithPrincipal(context.WithoutCancel(ctx), in.Principal), t.ID)
 	r := &activeTask{task: t, cancel: cancel, hurry: hurry, done: make(chan struct{}), log: log, run: run}
 	if err := e.active.enter(t.ID, r); err != nil {
 		cancel()

@@ -102,7 +102,7 @@ type Config struct {
 	// Authority reads what NewAuthority made. It is called until it succeeds.
 	Authority func(ctx context.Context) ([]byte, error)
 	// Known returns an error for a node that is not of the fleet; KindUnavailable or KindTimeout if the rows cannot be read now. The server then accepts
-	// the connection, since it asks again for each request, which can wait for the rows and be told why it is refused: with TLS 1.3 the client of a
+	// the connection, since it asks again for each request, which can wait for the rows and receive a reason: with TLS 1.3 the client of a
 	// connection that is refused has sent its request already, and does not know what became of it.
 	Known func(ctx context.Context, id api.NodeID) error
 	// Now is the clock; nil is time.Now.

@@ -32,7 +32,7 @@ func (d *dialect) adapt(query string) string {
 func sqliteDialect(path string) *dialect {
 	return &dialect{
 		place: "SQLite, " + path,
-		replace: strings.NewReplacer(" FOR UPDATE", "", " FOR SHARE", "",
+		replace: strings.NewReplacer(" FOR UPDATE", "", " FOR SHARE", "", "AS BYTEA", "AS BLOB",
 			"now_micros()", "cast(unixepoch('subsec') * 1000000 AS INTEGER)",
 			"newest_lifecycle()", "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'lifecycle'), 0)"),
 		prepared: true,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/store"
 )
 
 // A statement is a transaction, so no number is used twice, and none is visible before a smaller one. In
@@ -15,10 +16,11 @@ import (
 // the stream first and then finds the number.
 const appendEventSQL = `
 	INSERT INTO event (stream_kind, stream_id, seq, parent, at, type, data)
-	VALUES ($1, $2,
+	SELECT $1, $2,
 		1 + coalesce((SELECT seq FROM event WHERE stream_kind = $1 AND stream_id = $2 ORDER BY seq DESC LIMIT 1), 0),
 		CASE WHEN $1 = 'sandbox' THEN coalesce($6, (SELECT task FROM sandbox WHERE id = $2)) END,
-		$3, $4, $5)
+		CAST($3 AS BIGINT), $4, CAST($5 AS BYTEA)
+	WHERE NOT EXISTS (SELECT 1 FROM owner WHERE id = $7 AND ended_at IS NOT NULL)
 	RETURNING seq`
 
 // sameEventSQL finds an event that is the same in all.
@@ -49,7 +51,7 @@ func (db *DB) AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at
 		parent = db.ahead.taskOf(s.ID)
 	}
 	add := func() error {
-		return db.appendEvent.queryRow(ctx, nil, string(s.Kind), s.ID, at.UnixMicro(), string(t), nilBytes(data), parent).Scan(&seq)
+		return db.appendEvent.queryRow(ctx, nil, string(s.Kind), s.ID, at.UnixMicro(), string(t), nilBytes(data), parent, writer(ctx)).Scan(&seq)
 	}
 	var err error
 	if ends(t) {
@@ -62,10 +64,21 @@ func (db *DB) AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at
 		err = db.inTx(ctx, "an event", func(tx *sql.Tx) error { return db.appendOnce(ctx, tx, &e) })
 		seq = e.Seq
 	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, api.Errorf(api.KindConflict, "event %s of %s %.64q cannot be stored by %s, which has ended", t, s.Kind, s.ID, store.WriterOf(ctx))
+	}
 	if err != nil {
 		return 0, wrapError(ctx, err, "store event %s of %s %.64q", t, s.Kind, s.ID)
 	}
 	return seq, nil
+}
+
+// writer is the owner whose events a context stores; nil for any.
+func writer(ctx context.Context) any {
+	if owner := store.WriterOf(ctx); owner != "" {
+		return string(owner)
+	}
+	return nil
 }
 
 // stored returns the number of an event that was stored; 0 for none.
@@ -100,7 +113,7 @@ func nilBytes(data json.RawMessage) any {
 // appendIn appends an event in a transaction, and sets its number.
 func (db *DB) appendIn(ctx context.Context, tx *sql.Tx, e *api.Event) error {
 	return db.appendEvent.queryRow(ctx, tx,
-		string(e.Stream.Kind), e.Stream.ID, e.At.UnixMicro(), string(e.Type), []byte(e.Data), nil).Scan(&e.Seq)
+		string(e.Stream.Kind), e.Stream.ID, e.At.UnixMicro(), string(e.Type), []byte(e.Data), nil, writer(ctx)).Scan(&e.Seq)
 }
 
 // ends reports whether an event says that something ended. Such events are few and small, and a

@@ -20,6 +20,7 @@ type outageWorld struct {
 	*DB
 	server *postgrestest.Server
 	proxy  *postgrestest.Proxy
+	name   string
 	owner  api.OwnerID
 	heir   api.OwnerID
 	box    api.Sandbox
@@ -29,7 +30,8 @@ type outageWorld struct {
 func newOutageWorld(t *testing.T, server *postgrestest.Server) *outageWorld {
 	t.Helper()
 	w := &outageWorld{server: server, proxy: server.Proxy(t), owner: api.NewOwnerID(), heir: "heir", now: time.Now()}
-	w.DB = openServer(t, w.proxy.URL(server.Database(t)))
+	w.name = server.Database(t)
+	w.DB = openServer(t, w.proxy.URL(w.name))
 	w.box = api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxRunning, CreatedAt: w.now}
 	ctx := t.Context()
 	must(t, w.InsertOwner(ctx, store.Owner{ID: w.owner, StartedAt: w.now}))
@@ -431,6 +433,44 @@ func TestWaiting(t *testing.T) {
 	w.write.outage.began = time.Now().Add(-maxOutage - time.Second)
 	if _, err := w.AppendEvent(store.Waiting(t.Context(), ended), stream, api.EventOutput, w.now, nil); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("a long outage, at the end: %v", err)
+	}
+}
+
+// TestEventOfEndedOwner: events that waited while another owner took over are not stored, on both databases.
+func TestEventOfEndedOwner(t *testing.T) {
+	w := newOutageWorld(t, postgrestest.Start(t))
+	lite, err := OpenSQLite(t.Context(), SQLite{Path: filepath.Join(t.TempDir(), "db")})
+	must(t, err)
+	defer lite.Close()
+	must(t, lite.InsertOwner(t.Context(), store.Owner{ID: w.owner, StartedAt: w.now}))
+	ctx := store.Writing(store.Waiting(t.Context(), t.Context()), w.owner)
+	for name, db := range map[string]*DB{"Postgres": w.DB, "SQLite": lite} {
+		for i, data := range []string{"", "{}"} {
+			if seq, err := db.AppendEvent(ctx, stream, api.EventOutput, w.now, []byte(data)); err != nil || seq != int64(i+1) {
+				t.Errorf("%s: event %d of an owner that lives: %v", name, seq, err)
+			}
+		}
+		if name == "Postgres" {
+			w.proxy.To(nil)
+			waited := make(chan error, 1)
+			go func() { _, err := db.AppendEvent(ctx, stream, api.EventOutput, w.now, nil); waited <- err }()
+			refused := w.proxy.Refused()
+			until(t, "an event waits", func() bool { return w.proxy.Refused() > refused })
+			other := openServer(t, w.server.URL(postgrestest.User, w.name))
+			must(t, other.EndOwner(t.Context(), w.owner, w.now))
+			w.proxy.To(w.server)
+			if err := <-waited; api.KindOf(err) != api.KindConflict {
+				t.Errorf("an event that waited: %v", err)
+			}
+		} else {
+			must(t, db.EndOwner(t.Context(), w.owner, w.now))
+		}
+		if _, err := db.AppendEvent(ctx, stream, api.EventOutput, w.now, nil); api.KindOf(err) != api.KindConflict {
+			t.Errorf("%s: an event of an owner that has ended: %v", name, err)
+		}
+		if seq, err := db.AppendEvent(t.Context(), stream, api.EventOutput, w.now, nil); err != nil || seq != 3 {
+			t.Errorf("%s: event %d of anybody: %v", name, seq, err)
+		}
 	}
 }
 
