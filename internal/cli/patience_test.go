@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/cli/app"
 	httpapi "hortus.dev/internal/server/http"
 )
@@ -42,6 +43,22 @@ func TestFollowersWait(t *testing.T) {
 		if code != 0 || waits < 0 || back < waits {
 			t.Errorf("%v: %d\n%s", args, code, stderr)
 		}
+	}
+}
+
+// TestFollowersOfStartedDaemon: a command does not wait for a daemon that only the next command starts. It names that command.
+func TestFollowersOfStartedDaemon(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/info", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(admin.DaemonInfo{Settings: admin.DaemonSettings{IdleMS: new(int64(3000))}})
+	})
+	mux.HandleFunc("POST /v1/tasks", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(api.Task{ID: "t4f2a000000000000000"})
+	})
+	mux.HandleFunc("GET /v1/tasks/{id}/events", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	code, _, stderr := runIn(t, nil, serving(t, mux), "", nil, "run", "--model", "offline", "print 1")
+	if code != 5 || strings.Contains(stderr, "trying again") || !strings.HasSuffix(stderr, "\n  next: hortus task watch 4f2a\n") {
+		t.Errorf("%d\n%s", code, stderr)
 	}
 }
 

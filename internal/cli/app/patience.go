@@ -9,15 +9,22 @@ import (
 	"hortus.dev/client"
 )
 
-// patience is how long a command that follows work waits for a daemon that does not serve.
+// patience is how long a command that follows work waits for a daemon that does not serve: for a node that reaches its
+// database again, or for the service manager to start one.
 const patience = 3 * time.Minute
 
 // codeUnknown is the exit code if it is not known what became of work that a daemon accepted.
 const codeUnknown = 5
 
 // Patient returns the context of a command that follows what a daemon accepted. Its requests wait for a daemon that does not
-// serve, and say gets a line when that begins and when it ends.
-func Patient(ctx context.Context, say func(string)) context.Context {
+// serve, and say gets a line when that begins and when it ends. They do not wait for one of this machine that stops when it
+// is idle: only the next command starts that.
+func (a *App) Patient(ctx context.Context, c *client.Client, say func(string)) context.Context {
+	if _, remote, err := a.Remote(); err == nil && !remote {
+		if info, err := c.Info(ctx); err == nil && (info.Settings.IdleMS == nil || *info.Settings.IdleMS >= 0) {
+			return ctx
+		}
+	}
 	var mu sync.Mutex
 	waits := false
 	return client.WithPatience(ctx, client.Patience{For: patience, Waits: func(reason error) {

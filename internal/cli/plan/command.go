@@ -164,7 +164,7 @@ func again(id api.PlanID) string { return "hortus plan watch " + string(id) }
 
 // ask shows a proposed plan and asks whether to begin.
 func (c *startCmd) ask(ctx context.Context, a *app.App, cl *client.Client, p words.Plan) (words.Plan, error) {
-	ctx = app.Patient(ctx, func(text string) { a.Note("%s", text) })
+	ctx = a.Patient(ctx, cl, func(text string) { a.Note("%s", text) })
 	for e, err := range cl.Plans.Events(ctx, p.ID, 0) {
 		if err != nil {
 			return p, app.Unfollowed(err, again(p.ID))

@@ -162,10 +162,10 @@ func follow(ctx context.Context, a *app.App, c *client.Client, id api.PlanID, st
 	if d.Terminal() && !a.Flags.JSON && !a.Flags.Quiet {
 		d.Close() // the table is its own status
 		l := newLive(a, c, id)
-		ctx = app.Patient(ctx, l.say)
+		ctx = a.Patient(ctx, c, l.say)
 		err = l.follow(ctx)
 	} else {
-		ctx = app.Patient(ctx, d.Say)
+		ctx = a.Patient(ctx, c, d.Say)
 		err = events(ctx, c, id, d)
 	}
 	close(ended)

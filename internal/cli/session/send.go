@@ -243,7 +243,7 @@ func (c *sendCmd) Run(ctx app.Context, a *app.App) error {
 // follow shows a turn from its begin to its end.
 func follow(ctx context.Context, a *app.App, cl *client.Client, key string, turn words.Turn, stop *terminal.Interrupts) (words.Turn, error) {
 	began := false
-	for e, err := range cl.Sessions.Events(app.Patient(ctx, func(text string) { a.Note("%s", text) }), key, 0) {
+	for e, err := range cl.Sessions.Events(a.Patient(ctx, cl, func(text string) { a.Note("%s", text) }), key, 0) {
 		if err != nil {
 			return turn, app.Unfollowed(err, "hortus session show "+key)
 		}

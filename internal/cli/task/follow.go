@@ -151,7 +151,7 @@ func Follow(ctx context.Context, a *app.App, c *client.Client, id api.TaskID, p 
 		}
 	}()
 	defer func() { close(ended); <-canceling }()
-	ctx = app.Patient(ctx, p.Say)
+	ctx = a.Patient(ctx, c, p.Say)
 	for e, err := range c.Tasks.Events(ctx, id, 0) {
 		if err != nil {
 			return api.Task{}, app.Unfollowed(err, again(id))
@@ -197,7 +197,7 @@ func (c *taskWatchCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error
 	defer out.Close()
 	p := view.NewProgress(a.Env, a.Flags.Quiet || a.Flags.JSON, t.ID)
 	defer p.Close()
-	patient := app.Patient(ctx, p.Say)
+	patient := a.Patient(ctx, cl, p.Say)
 	ended, err := watch(patient, a, cl, t.ID, p)
 	p.Close()
 	if err != nil {

@@ -66,13 +66,12 @@ func Connect(ctx context.Context, opt Options) (*client.Client, error) {
 			}
 		case err == nil:
 			err = c.Stop(ctx, false)
-		case refuses(err):
-			c.Close()
-			return nil, err
 		}
 		c.Close()
 		taken := owned(dir)
 		switch {
+		case taken && refuses(err):
+			return nil, err
 		case ctx.Err() != nil && taken:
 			return nil, api.Errorf(api.KindTimeout, "the daemon of %s runs and does not answer", dir).
 				WithHint("its log is %s, or that of its service manager", dir.Log())

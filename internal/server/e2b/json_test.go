@@ -19,5 +19,9 @@ func TestRetryAfter(t *testing.T) {
 		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != want {
 			t.Errorf("after %d ms: %d, %q; want %q", ms, w.Code, w.Header().Get("Retry-After"), want)
 		}
+		w = httptest.NewRecorder() // of the front
+		if Fail(w, &api.Error{Kind: api.KindUnavailable, Message: "no database", RetryAfterMS: ms}); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != want {
+			t.Errorf("in front, after %d ms: %d, %q; want %q", ms, w.Code, w.Header().Get("Retry-After"), want)
+		}
 	}
 }
