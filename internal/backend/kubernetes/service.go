@@ -210,12 +210,15 @@ func (s *Service) Await(ctx context.Context) error {
 	if s.cfg.Namespace == "" || s.cfg.Kubeconfig != "" {
 		return nil
 	}
-	for end := time.Now().Add(nameTime); ; {
+	end := time.Now().Add(nameTime)
+	for said := false; ; said = true {
 		_, err := s.addresses(ctx)
 		if err == nil || time.Now().After(end) {
 			return err
 		}
-		s.cfg.Logger.Warn("waiting for the name in kubernetes.guest-url", "error", err)
+		if !said {
+			s.cfg.Logger.Warn("waiting for the name in kubernetes.guest-url", "atMost", nameTime, "error", err)
+		}
 		select {
 		case <-time.After(nameAgain):
 		case <-ctx.Done():

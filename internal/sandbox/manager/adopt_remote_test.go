@@ -126,7 +126,7 @@ func TestAdoptRemoteUnremoved(t *testing.T) {
 		defer n.Close(context.Background())
 		began := time.Now()
 		did, err := n.Recoverer.Recover(t.Context(), func(owner api.OwnerID) bool { return owner == o.cfg.Owner })
-		if took := time.Since(began); took > 90*time.Second {
+		if took := time.Since(began); took > 71*time.Second {
 			t.Errorf("the daemon serves after %s", took)
 		}
 		if err == nil || did.Lost != 0 {

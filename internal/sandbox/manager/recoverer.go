@@ -104,7 +104,7 @@ const (
 	// answerTime is the time in which their guests have to answer: one that can return does within seconds.
 	answerTime = 45 * time.Second
 	// farTime includes the removal of what is lost, and of leftovers.
-	farTime = 80 * time.Second
+	farTime = 70 * time.Second
 	// tellEvery is the time between two log lines about those that are waited for.
 	tellEvery = 10 * time.Second
 	// farAtOnce is how many leftovers of services are removed at a time.
