@@ -113,7 +113,7 @@ func deleted(t *testing.T, d *daemon, remove func(string)) {
 	defer cancel()
 	select {
 	case <-m.Done():
-		if why := m.Cause(); !strings.Contains(why, "kubernetes has ended the sandbox") {
+		if why := m.Cause(); !strings.Contains(why, "kubernetes has ended the sandbox: its pod was deleted") {
 			t.Errorf("cause %q", why)
 		}
 	case <-ctx.Done():
