@@ -235,10 +235,14 @@ const endMark = time.Second
 // has ended: streams break a moment before the host sees the guest's death.
 func (s *Set) awaitEnding() bool {
 	if !s.ending() {
+		within := endMark
+		if m, ok := s.machine.(sandbox.Watched); ok {
+			within = m.Look()
+		}
 		select {
 		case <-s.machine.Done():
 		case <-s.Ended:
-		case <-time.After(endMark):
+		case <-time.After(within):
 			if !s.ending() {
 				return false
 			}

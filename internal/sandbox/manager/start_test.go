@@ -1,7 +1,11 @@
 package manager_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +56,59 @@ func TestStartTimeout(t *testing.T) {
 				t.Errorf("a start has %v; want more than %v and up to %v", b.left, c.above, c.max)
 			}
 		})
+	}
+}
+
+// breaking starts nothing.
+type breaking struct{ *fake }
+
+func (breaking) Name() string { return "breaking" }
+
+func (breaking) Start(context.Context, sandbox.Spec) (sandbox.Machine, error) {
+	return nil, api.Errorf(api.KindUnavailable, "no node takes it")
+}
+
+// TestFailuresAreLogged: the log has one warning of a sandbox that does not start, one of a lost sandbox with the reason, and none of
+// one that is killed.
+func TestFailuresAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	b := newFake()
+	m := manager.New(manager.Config{
+		Owner: api.NewOwnerID(), Backends: []sandbox.Backend{b, breaking{newFake()}}, Templates: templates{}, Rows: newFakeRows(), Log: noLog{},
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if _, err := m.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "breaking"}); err == nil {
+		t.Error("it started")
+	}
+	killed, err := m.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "fake"})
+	if err == nil {
+		_, _, err = m.Sandboxes.Kill(t.Context(), killed.ID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := m.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "fake"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.any(0).end("guest exited: its pod was deleted")
+	for s.State != api.SandboxLost && t.Context().Err() == nil {
+		runtime.Gosched()
+		if s, err = m.Sandboxes.Get(t.Context(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.Close(context.Background())
+	for _, want := range []string{
+		`level=WARN msg="a sandbox has not started" sandbox=`, `isolation=breaking error="no node takes it"`,
+		`level=WARN msg="a sandbox is lost" sandbox=` + string(s.ID) + ` isolation=fake reason="guest exited: its pod was deleted"`,
+	} {
+		if strings.Count(log.String(), want) != 1 {
+			t.Errorf("not once in the log: %s", want)
+		}
+	}
+	if n := strings.Count(log.String(), "WARN"); n != 2 {
+		t.Errorf("%d warnings:\n%s", n, log.String())
 	}
 }
 
