@@ -4,9 +4,9 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/sandboxtest"
 	"hortus.dev/test/tier"
@@ -21,6 +21,7 @@ func TestDouble(t *testing.T) {
 	d.service.Close()
 	t.Run("restart", func(t *testing.T) { restarts(t, b) })
 	d = b.start(t)
+	t.Run("statistics", func(t *testing.T) { counts(t, d) })
 	t.Run("deleted", func(t *testing.T) { deleted(t, d, double.kill) })
 	t.Run("hostile", func(t *testing.T) { hostile(t, double, b, d) })
 	t.Run("lies", func(t *testing.T) { lies(t, double, d) })
@@ -60,6 +61,24 @@ func lives(t *testing.T, b *bench, d *daemon) {
 	}
 	if left := b.left(t, d, s.ID); len(left) != 0 {
 		t.Errorf("left: %q", left)
+	}
+}
+
+// counts: the statistics have what the guest has killed for its memory, and no disk of the node.
+func counts(t *testing.T, d *daemon) {
+	m, err := d.Start(t.Context(), spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Kill(t.Context())
+	before, err := m.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	output(t, m, "head -c 2000m /dev/zero | tail > /dev/null")
+	s, err := m.Stats(t.Context())
+	if err != nil || before.MemoryKills != 0 || s.MemoryKills != 1 || s.DiskUsedBytes != -1 || s.DiskTotalBytes != -1 {
+		t.Errorf("before %+v, then %+v, %v", before, s, err)
 	}
 }
 
@@ -109,7 +128,7 @@ func deleted(t *testing.T, d *daemon, remove func(string)) {
 		t.Fatal(err)
 	}
 	remove("hortus-" + string(s.ID))
-	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(m.(sandbox.Watched).Look())) // as a command whose stream has broken
 	defer cancel()
 	select {
 	case <-m.Done():

@@ -495,4 +495,7 @@ func (s *Service) Kill(ctx context.Context, b remote.Box) error {
 	return err
 }
 
+// SharesDisks implements remote.Sharer: the files of a pod are on the disk of its node.
+func (s *Service) SharesDisks() {}
+
 var _ remote.Service = (*Service)(nil)

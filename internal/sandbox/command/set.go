@@ -259,7 +259,7 @@ func (s *Set) awaitEnding() bool {
 // endTimeout bounds the wait for the end of a sandbox that is being ended.
 const endTimeout = 20 * time.Second
 
-// memoryKilled reports whether the kernel killed for memory since the last call.
+// memoryKilled reports whether something was killed for memory since the last call.
 func (s *Set) memoryKilled(c *Commands) bool {
 	ctx, cancel := context.WithTimeout(c.cfg.Context, 2*time.Second)
 	defer cancel()
