@@ -175,3 +175,61 @@ func TestKeyOfSnapshot(t *testing.T) {
 		}
 	}
 }
+
+// absent does not start on this host.
+type absent struct{ *fake }
+
+func (absent) Name() string { return "absent" }
+
+func (absent) Probe(context.Context) api.BackendReport { return api.BackendReport{Backend: "absent"} }
+
+// pods cannot save, pause or open connections.
+type pods struct{ *fake }
+
+const elsewhere = "use --isolation absent or fake"
+
+func (pods) Name() string { return "pods" }
+
+func (pods) Capabilities() sandbox.Capabilities { return sandbox.Capabilities{} }
+
+func (p pods) Probe(ctx context.Context) api.BackendReport {
+	r := p.fake.Probe(ctx)
+	for i, a := range r.Abilities {
+		switch a.Capability {
+		case api.CapEgress, api.CapCheckpoint, api.CapLimitDisk:
+			r.Abilities[i] = api.Ability{Capability: a.Capability, Fix: elsewhere}
+		}
+	}
+	return r
+}
+
+// TestRefusalsNameWhatStarts: the hints of what a backend cannot do name only the backends that start on this host.
+func TestRefusalsNameWhatStarts(t *testing.T) {
+	p := pods{newFake()}
+	p.fails = func(string) error { return api.Errorf(api.KindUnsupported, "it cannot pause").WithHint(elsewhere) }
+	m := manager.New(manager.Config{
+		Owner: api.NewOwnerID(), Backends: []sandbox.Backend{p, absent{newFake()}, newFake()}, Templates: templates{}, Rows: newFakeRows(), Log: noLog{}, Snapshots: newFakeSnapshots(t), Egress: newFakeEgress(),
+	})
+	defer m.Close(context.Background())
+	s, err := m.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "pods"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, do := range map[string]func() error{
+		"pause":    func() error { _, err := m.Sandboxes.Pause(t.Context(), s.ID); return err },
+		"snapshot": func() error { _, err := m.Saver.Snapshot(t.Context(), s.ID, api.CreateSnapshot{}); return err },
+		"fork": func() error {
+			_, err := m.Forker.Fork(t.Context(), s.ID, api.ForkSandbox{Count: 1})
+			return err
+		},
+		"egress": func() error { _, err := m.Policies.SetEgress(t.Context(), s.ID, *allowing("a.example")); return err },
+		"limit": func() error {
+			_, err := m.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "pods", Limits: api.Limits{DiskBytes: 1 << 30}})
+			return err
+		},
+	} {
+		if err := do(); api.KindOf(err) != api.KindUnsupported || api.HintOf(err) != "use --isolation fake" {
+			t.Errorf("%s: %v, next: %s", name, err, api.HintOf(err))
+		}
+	}
+}
