@@ -139,6 +139,8 @@ type Metrics struct {
 	RSS       int64 `json:"hortus_rss"`
 	// MemoryKills is hortus.v1: how many processes were killed for their memory, by the kernel and by the guest; nil if the guest cannot know.
 	MemoryKills *int64 `json:"hortus_memory_kills,omitempty"`
+	// Own is hortus.v1: of MemUsed, what is no cache of files on a disk; nil if the guest cannot know.
+	Own *int64 `json:"hortus_memory_own,omitempty"`
 }
 
 // WriteInfo is an element of POST /files' answer.

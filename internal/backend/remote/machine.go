@@ -235,11 +235,15 @@ func (m *machine) Stats(ctx context.Context) (api.Stats, error) {
 	if s.MemoryKills != nil {
 		kills = *s.MemoryKills
 	}
+	own := int64(-1)
+	if s.Own != nil {
+		own = *s.Own
+	}
 	if _, shares := m.b.cfg.Service.(Sharer); shares {
 		s.DiskUsed, s.DiskTotal = -1, -1
 	}
 	return api.Stats{
-		At: time.Now().UTC(), CPUTimeMS: s.CPUTimeMS, MemoryBytes: s.MemUsed, MemoryOwnBytes: -1, MemoryPeakBytes: -1, MemoryKills: kills,
+		At: time.Now().UTC(), CPUTimeMS: s.CPUTimeMS, MemoryBytes: s.MemUsed, MemoryOwnBytes: own, MemoryPeakBytes: -1, MemoryKills: kills,
 		Processes: s.Processes, DiskUsedBytes: s.DiskUsed, DiskTotalBytes: s.DiskTotal,
 	}, nil
 }

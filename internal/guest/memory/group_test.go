@@ -34,6 +34,17 @@ func TestCharged(t *testing.T) {
 	}
 }
 
+// TestChargedOfWatcher: what is not known is not 0.
+func TestChargedOfWatcher(t *testing.T) {
+	if n, own := (&Watcher{}).Charged(); n != 0 || own != -1 {
+		t.Errorf("without a group: %d, %d", n, own)
+	}
+	g := group{dir: fstest.MapFS{"memory.current": {Data: []byte("73900032\n")}, "memory.stat": {Data: []byte("anon 1000\nfile 70000000\nshmem 67108864\n")}}, file: "memory.stat", plus: []string{"anon", "shmem"}}
+	if n, own := (&Watcher{charged: g.charged, own: g.used}).Charged(); n != 73900032 || own != 67109864 {
+		t.Errorf("of a group: %d, %d", n, own)
+	}
+}
+
 // TestKillsOfBoth: the guest's own kills count too, also where the kernel has none.
 func TestKillsOfBoth(t *testing.T) {
 	for name, c := range map[string]struct {

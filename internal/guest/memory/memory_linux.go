@@ -35,6 +35,7 @@ type Watcher struct {
 	processes *process.Manager
 	check     func() time.Duration // compares once and returns the time until the next check
 	charged   func() int64         // nil if it is not known
+	own       func() int64         // of charged, what is no cache of files on a disk; nil if it is not known
 	kernel    func() (n int64, ok bool)
 	killed    atomic.Int64 // by this watcher
 }
@@ -52,7 +53,7 @@ func New(cfg *birth.Config, processes *process.Manager) *Watcher {
 	case cfg.OwnMachine && cfg.PID1: // a container of its own
 		if g, ok := ownGroup(os.DirFS("/sys/fs/cgroup")); ok {
 			w.check = (&kernelMemory{w: w, used: func() int64 { return g.used() - ownMemory() }, kills: Kills}).check
-			w.charged = g.charged
+			w.charged, w.own = g.charged, g.used
 		}
 	}
 	return w
@@ -64,12 +65,17 @@ func (w *Watcher) Kills() (n int64, ok bool) {
 	return n + w.killed.Load(), ok
 }
 
-// Charged returns the memory that the sandbox is charged for, in bytes: also that of files. It is 0 if that is not known.
-func (w *Watcher) Charged() int64 {
-	if w.charged == nil {
-		return 0
+// Charged returns the memory that the sandbox is charged for, in bytes: also that of files. It is 0 if that is not known. own is the part
+// that is no cache of files on a disk; -1 if that is not known.
+func (w *Watcher) Charged() (n, own int64) {
+	own = -1
+	if w.charged != nil {
+		n = w.charged()
 	}
-	return w.charged()
+	if w.own != nil {
+		own = w.own()
+	}
+	return n, own
 }
 
 // Run enforces the limit by polling until ctx ends. The host must stop what is allocated

@@ -59,7 +59,11 @@ func (s *Service) Serve(c *rpc.Conn, req *http.Request) error {
 		m.MemoryKills = &n
 	}
 	m.CPUUsedPct = s.cpu.used(now, time.Duration(m.CPUTimeMS)*time.Millisecond, m.CPUCount)
-	m.MemUsed, m.MemTotal = cmp.Or(s.memory.Charged(), m.RSS), s.cfg.Memory
+	charged, ours := s.memory.Charged()
+	m.MemUsed, m.MemTotal = cmp.Or(charged, m.RSS), s.cfg.Memory
+	if ours >= 0 {
+		m.Own = &ours
+	}
 	if s.cfg.OwnKernel {
 		m.MemUsed = memory.Used()
 	}
