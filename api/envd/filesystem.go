@@ -137,8 +137,10 @@ type Metrics struct {
 	Processes int64 `json:"hortus_processes"`
 	CPUTimeMS int64 `json:"hortus_cpu_time_ms"`
 	RSS       int64 `json:"hortus_rss"`
-	// MemoryKills is hortus.v1: how many processes the kernel has killed for their memory; nil if the guest cannot know.
+	// MemoryKills is hortus.v1: how many processes were killed for their memory, by the kernel and by the guest; nil if the guest cannot know.
 	MemoryKills *int64 `json:"hortus_memory_kills,omitempty"`
+	// Own is hortus.v1: of MemUsed, what is no cache of files on a disk; nil if the guest cannot know.
+	Own *int64 `json:"hortus_memory_own,omitempty"`
 }
 
 // WriteInfo is an element of POST /files' answer.

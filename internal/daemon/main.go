@@ -119,7 +119,8 @@ func Resident(ctx context.Context, opt ResidentOptions) error {
 	defer stop()
 	set.Front.Announce = opt.Announce
 	// A journal is kept, as is the output of a pod, and other users may read it.
-	if set.Front.FirstKey = !service.ToJournal(os.Stdout, os.Getenv("JOURNAL_STREAM")) && os.Getenv("KUBERNETES_SERVICE_HOST") == ""; !set.Front.FirstKey {
+	set.Front.FirstKey = !service.ToJournal(os.Stdout, os.Getenv("JOURNAL_STREAM")) && os.Getenv("KUBERNETES_SERVICE_HOST") == ""
+	set.Front.Keyless = func() {
 		logger.Info("no first API key is created if the output goes to the journal or is that of a pod", "next", "hortus key create --account NAME --role admin")
 	}
 	// An address that is not usable is reported before another daemon is stopped.

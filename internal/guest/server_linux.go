@@ -36,6 +36,7 @@ type Server struct {
 	cfg       birth.Config
 	ids       *identity.Set
 	processes *process.Manager
+	memory    *memory.Watcher
 	watches   *watch.Service
 	lifetime  *lifetime.Lifetime
 	rpc       *rpc.Server
@@ -71,6 +72,7 @@ func New(cfg birth.Config) (*Server, error) {
 	if s.processes, err = process.NewManager(&s.cfg, process.Files{Spawner: spawner, Access: access}); err != nil {
 		return nil, &stageError{"files", err}
 	}
+	s.memory = memory.New(&s.cfg, s.processes)
 	fs := files.New(s.ids, access)
 	s.watches = watch.New(s.ids, access, fs)
 	handlers := s.handlers(fs)
@@ -103,7 +105,7 @@ func New(cfg birth.Config) (*Server, error) {
 // handlers returns the handlers for the host's clients.
 func (s *Server) handlers(fs *files.Service) map[string]rpc.Handler {
 	h := s.insideHandlers()
-	h[envd.PathMetrics] = metrics.New(&s.cfg).Serve
+	h[envd.PathMetrics] = metrics.New(&s.cfg, s.memory).Serve
 	h[envd.PathPort] = port.Serve
 	maps.Copy(h, s.outbound.Handlers())
 	maps.Copy(h, exec.New(s.ids, s.processes, s.cfg.Waits).Handlers())
@@ -194,7 +196,7 @@ func (s *Server) work(ctx context.Context, serve func(context.Context) error) er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if s.cfg.Memory > 0 {
-		wg.Go(func() { memory.New(&s.cfg, s.processes).Run(ctx) })
+		wg.Go(func() { s.memory.Run(ctx) })
 	}
 	for _, l := range s.inside {
 		wg.Go(func() { s.rpc.ServeInside(ctx, l) })

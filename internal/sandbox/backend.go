@@ -336,6 +336,12 @@ type Expected interface {
 	Drop()
 }
 
+// Watched is a machine whose end its backend learns by asking, such as that of a pod.
+type Watched interface {
+	// Look has the backend ask now, because a stream has broken. It returns how long the answer may take.
+	Look() time.Duration
+}
+
 // Adopted is a machine that was taken over.
 type Adopted struct {
 	Machine Machine

@@ -5,9 +5,9 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/sandboxtest"
 	"hortus.dev/test/tier"
@@ -23,6 +23,7 @@ func TestDouble(t *testing.T) {
 	t.Run("restart", func(t *testing.T) { restarts(t, b) })
 	t.Run("moved", func(t *testing.T) { moved(t, b) })
 	d = b.start(t)
+	t.Run("statistics", func(t *testing.T) { counts(t, d) })
 	t.Run("deleted", func(t *testing.T) { deleted(t, d, double.kill) })
 	t.Run("hostile", func(t *testing.T) { hostile(t, double, b, d) })
 	t.Run("lies", func(t *testing.T) { lies(t, double, d) })
@@ -62,6 +63,24 @@ func lives(t *testing.T, b *bench, d *daemon) {
 	}
 	if left := b.left(t, d, s.ID); len(left) != 0 {
 		t.Errorf("left: %q", left)
+	}
+}
+
+// counts: the statistics have what the guest has killed for its memory, and no disk of the node.
+func counts(t *testing.T, d *daemon) {
+	m, err := d.Start(t.Context(), spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Kill(t.Context())
+	before, err := m.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	output(t, m, "head -c 2000m /dev/zero | tail > /dev/null")
+	s, err := m.Stats(t.Context())
+	if err != nil || before.MemoryKills != 0 || s.MemoryKills != 1 || s.DiskUsedBytes != -1 || s.DiskTotalBytes != -1 {
+		t.Errorf("before %+v, then %+v, %v", before, s, err)
 	}
 }
 
@@ -140,11 +159,11 @@ func deleted(t *testing.T, d *daemon, remove func(string)) {
 		t.Fatal(err)
 	}
 	remove("hortus-" + string(s.ID))
-	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(m.(sandbox.Watched).Look())) // as a command whose stream has broken
 	defer cancel()
 	select {
 	case <-m.Done():
-		if why := m.Cause(); !strings.Contains(why, "kubernetes has ended the sandbox") {
+		if why := m.Cause(); !strings.Contains(why, "kubernetes has ended the sandbox: its pod was deleted") {
 			t.Errorf("cause %q", why)
 		}
 	case <-ctx.Done():

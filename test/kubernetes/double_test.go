@@ -158,6 +158,7 @@ for d in usr etc dev; do mkdir $d; mount --rbind /$d $d; done
 for l in bin sbin lib lib32 lib64 libx32; do if [ -L /$l ]; then ln -s usr/$l $l; elif [ -d /$l ]; then mkdir $l; mount --rbind /$l $l; fi; done
 mkdir -p proc tmp workspace hortus home/user sys/fs/cgroup
 if [ -n "$4" ]; then echo "$4" > sys/fs/cgroup/memory.max; fi
+echo "oom_kill 0" > sys/fs/cgroup/memory.events
 if [ -n "$5" ]; then echo "$5" > sys/fs/cgroup/cpu.max; fi
 mount -t proc proc proc
 cp "$2" hortus/hortus-guest

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,36 +89,81 @@ func (p *pod) state() remote.State {
 	return remote.Other
 }
 
-// trouble is why a pod does not start; final is true if it never will.
-func (p *pod) trouble() (why string, final bool) {
+// trouble is why a pod does not start.
+type trouble struct {
+	why   string // "" for none that is known
+	hint  string
+	final bool // it never will
+	// lacks is what no node has enough of: "" if a node takes the pod, or refuses it for something else.
+	lacks api.WaitCause
+}
+
+// trouble returns why a pod does not start, or has ended.
+func (s *Service) trouble(p *pod) (t trouble) {
+	t.hint = "its events say more: kubectl -n " + s.cfg.Namespace + " get events --field-selector involvedObject.name=" + p.Metadata.Name
 	if p.state() == remote.Ended && p.Status.Reason != "" { // such as an eviction
-		return fmt.Sprintf("it has ended (%s): %.500q", p.Status.Reason, p.Status.Message), true
+		t.why, t.final = fmt.Sprintf("it has ended (%s): %s", p.Status.Reason, remote.Plain(p.Status.Message)), true
+		return t
 	}
 	for _, c := range append(p.Status.Init, p.Status.Containers...) {
-		if t := c.State.Terminated; t != nil && (t.ExitCode != 0 || c.Name == sandboxContainer) {
-			why = fmt.Sprintf("its container %s has ended with exit code %d (%s): %.500q", c.Name, t.ExitCode, t.Reason, t.Message)
-			if t.Reason == "OOMKilled" {
-				why = api.CauseMemory + ": " + why
+		if e := c.State.Terminated; e != nil && (e.ExitCode != 0 || c.Name == sandboxContainer) {
+			t.why, t.final = fmt.Sprintf("its container %s has ended with exit code %d (%s): %s", c.Name, e.ExitCode, e.Reason, remote.Plain(e.Message)), true
+			if e.Reason == "OOMKilled" {
+				t.why = api.CauseMemory + ": " + t.why
 			}
-			return why, true
+			return t
 		}
-		if w := c.State.Waiting; w != nil {
-			switch w.Reason {
-			case "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
-				return fmt.Sprintf("its container %s does not start (%s): %.500q", c.Name, w.Reason, w.Message), true
-			}
-			why = fmt.Sprintf("its container %s waits (%s) %.500q", c.Name, w.Reason, w.Message)
+		w := c.State.Waiting
+		if w == nil {
+			continue
+		}
+		text := remote.Plain(w.Message)
+		switch w.Reason {
+		case "ErrImagePull": // the kubelet tries again, unless the registry has said why not
+			t.final = slices.ContainsFunc([]string{"not found", "denied", "unauthorized", "authentication"}, func(no string) bool { return strings.Contains(text, no) })
+			t.hint = s.imageHint(c.Name)
+		case "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull":
+			t.final, t.hint = true, s.imageHint(c.Name)
+		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
+			t.final = true
+		}
+		t.why = strings.TrimSuffix(fmt.Sprintf("its container %s waits (%s): %s", c.Name, w.Reason, text), ": ")
+		if t.final {
+			return t
 		}
 	}
 	if p.state() == remote.Ended {
-		return fmt.Sprintf("it has ended (%s): %.500q", p.Status.Reason, p.Status.Message), true
+		t.why, t.final = fmt.Sprintf("it has ended (%s): %s", p.Status.Phase, remote.Plain(p.Status.Message)), true
+		return t
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == "PodScheduled" && c.Status == "False" {
-			why = fmt.Sprintf("no node takes it: %.500q", c.Message)
+			t.why, t.hint = "no node takes it: "+remote.Plain(c.Message), "end other pods, add a node, or ask for fewer processors and less memory; kubernetes.cpu-overcommit lets pods request fewer processors"
+			for _, l := range lacking {
+				if strings.Contains(c.Message, l.says) {
+					t.lacks = l.cause
+				}
+			}
 		}
 	}
-	return why, false
+	return t
+}
+
+// lacking are the words of the scheduler for what nodes have too little of.
+var lacking = []struct {
+	says  string
+	cause api.WaitCause
+}{
+	{"Too many pods", api.WaitSandboxes}, {"Insufficient ephemeral-storage", api.WaitDisk}, {"Insufficient memory", api.WaitMemory}, {"Insufficient cpu", api.WaitCPUs},
+}
+
+// imageHint says what to do about the image of a container.
+func (s *Service) imageHint(container string) string {
+	setting, image := "image", s.cfg.Image
+	if container == guestContainer {
+		setting, image = "guest-image", s.cfg.GuestImage
+	}
+	return fmt.Sprintf("check kubernetes.%s, which is %s, and that nodes can reach its registry; for a private one, add a pull secret to the imagePullSecrets of ServiceAccount default in namespace %s", setting, image, s.cfg.Namespace)
 }
 
 // The containers of a pod.

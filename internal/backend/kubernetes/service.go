@@ -111,7 +111,7 @@ func New(cfg Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Client = remote.NewClient(remote.ClientConfig{Name: Name, Key: s.server.token, TLS: s.server.tls})
+	s.Client = remote.NewClient(remote.ClientConfig{Name: Name, Key: s.server.token, TLS: s.server.tls, Refused: s.refused})
 	if s.guests, err = listen(cfg.Listen, seed, cfg.Logger); err != nil {
 		return nil, err
 	}
@@ -344,19 +344,34 @@ func (s *Service) Boot(ctx context.Context, b remote.Box, g remote.Guest) error 
 	if err != nil {
 		return api.Errorf(api.KindInternal, "the configuration of a guest: %w", err)
 	}
+	began, deadline := time.Now(), ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	failed := make(chan error, 1)
-	var why string
+	var last trouble
+	var pull string       // why an image was not pulled: later the kubelet may say only that it waits
+	var running time.Time // since when
+	var told api.WaitCause
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
 	watching.Go(func() {
 		err := s.watch(ctx, b, func(p *pod) error {
-			text, final := p.trouble()
-			why = text
-			if final {
-				return api.Errorf(api.KindUnavailable, "pod %s of the cluster does not start: %s", b.ID, text).WithHint("kubectl -n %s describe pod %s", s.cfg.Namespace, b.ID)
+			if last = s.trouble(p); last.final {
+				if !strings.Contains(last.why, pull) {
+					last.why += "; before, " + pull
+				}
+				return api.Errorf(api.KindUnavailable, "pod %s of the cluster does not start: %s", b.ID, last.why).WithHint("%s", last.hint)
+			}
+			if strings.Contains(last.why, "(ErrImagePull)") {
+				pull = last.why
+			}
+			if running.IsZero() && p.state() == remote.Running {
+				running = time.Now()
+			}
+			if tell := api.WaitToldOf(ctx); tell != nil && last.lacks != "" && last.lacks != told {
+				told = last.lacks
+				tell(api.WaitingEvent{Cause: told, Why: "pod " + b.ID + ": " + last.why, Position: 1, Of: 1, WaitedMS: time.Since(began).Milliseconds()})
 			}
 			return nil
 		})
@@ -375,10 +390,14 @@ func (s *Service) Boot(ctx context.Context, b remote.Box, g remote.Guest) error 
 		}
 	default:
 	}
-	if err != nil && ctx.Err() != nil && why != "" && api.KindOf(err) != api.KindUnisolated {
-		return api.Errorf(api.KindOf(err), "pod %s of the cluster has not started: %s: %w", b.ID, why, err)
+	if err == nil || !errors.Is(deadline.Err(), context.DeadlineExceeded) || api.KindOf(err) == api.KindUnisolated {
+		return err
 	}
-	return err
+	if !running.IsZero() {
+		return api.Errorf(api.KindTimeout, "pod %s of the cluster runs, but its guest has not reached %s in %v", b.ID, s.cfg.GuestURL, time.Since(running).Round(time.Second)).
+			WithHint("check kubernetes.guest-url, and whether a NetworkPolicy or a firewall keeps pods of namespace %s from it: docs/kubernetes.md", s.cfg.Namespace)
+	}
+	return api.Errorf(api.KindTimeout, "pod %s of the cluster has not started in %v: %s", b.ID, time.Since(began).Round(time.Second), cmp.Or(last.why, "the cluster does not say why")).WithHint("%s", last.hint)
 }
 
 // watch calls fn with each state of a pod until it returns an error, or ctx ends.
@@ -478,14 +497,26 @@ func (s *Service) State(ctx context.Context, b remote.Box) (remote.State, error)
 // Explain implements remote.Explainer: the cluster says why it has evicted a pod or ended its container.
 func (s *Service) Explain(ctx context.Context, b remote.Box) string {
 	var p pod
-	if err := s.call(ctx, "get a pod", http.MethodGet, core, "/pods/"+b.ID, nil, &p); err != nil {
-		return "" // it is gone
+	err := s.call(ctx, "get a pod", http.MethodGet, core, "/pods/"+b.ID, nil, &p)
+	switch {
+	case api.KindOf(err) == api.KindNotFound, err == nil && b.Access[accessUID] != "" && p.Metadata.UID != b.Access[accessUID]:
+		return "its pod was deleted"
+	case err != nil:
+		return ""
 	}
-	why, _ := p.trouble()
-	if strings.HasPrefix(why, api.CauseMemory) {
+	for _, c := range p.Status.Conditions {
+		if c.Type == "DisruptionTarget" && c.Status == "True" && p.Status.Reason == "" { // by another than the kubelet
+			return strings.TrimSuffix("its pod was evicted: "+remote.Plain(c.Message), ": ")
+		}
+	}
+	t := s.trouble(&p)
+	switch {
+	case strings.HasPrefix(t.why, api.CauseMemory):
 		return api.CauseMemory
+	case p.Metadata.Deletion != "" && p.Status.Reason == "":
+		return "its pod was deleted"
 	}
-	return why
+	return t.why
 }
 
 // Endpoint implements remote.Service. From here on the guest may connect.
@@ -530,5 +561,8 @@ func (s *Service) Kill(ctx context.Context, b remote.Box) error {
 	}
 	return err
 }
+
+// SharesDisks implements remote.Sharer: the files of a pod are on the disk of its node.
+func (s *Service) SharesDisks() {}
 
 var _ remote.Service = (*Service)(nil)

@@ -266,7 +266,7 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 		err = m.fill(ctx)
 	}
 	if err != nil {
-		if cerr := ctx.Err(); cerr != nil && !errors.Is(err, cerr) { // an error of the end of ctx may say more
+		if cerr := ctx.Err(); cerr != nil && api.KindOf(err) != api.KindOf(cerr) { // an error of the end of ctx may say more
 			err = cerr
 		}
 		return nil, api.Errorf(api.KindOf(err), "start sandbox %s: %w", spec.ID, err).WithHint("%s", api.HintOf(err))

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"hortus.dev/api"
 )
@@ -23,8 +24,8 @@ const (
 	maxAnswer = 8 << 20
 	// callTimeout is the maximum time of a request that has no earlier deadline.
 	callTimeout = 2 * time.Minute
-	// maxQuoted is how much an error quotes of an answer.
-	maxQuoted = 300
+	// maxRefusal is how much of a refusal is read, and maxQuoted how much an error quotes of it.
+	maxRefusal, maxQuoted = 64 << 10, 600
 )
 
 // ClientConfig configures a [Client].
@@ -36,6 +37,9 @@ type ClientConfig struct {
 	Key func(ctx context.Context) (string, error)
 	// TLS is nil for the authorities of this machine and no certificate.
 	TLS *tls.Config
+	// Refused returns the kind and the hint of an error, by the status and the message of an answer. nil is a service whose clients
+	// have API keys.
+	Refused func(status int, message string) (kind api.Kind, hint string)
 }
 
 // Client sends requests to a service. It follows no redirect, so that no header gets to another host.
@@ -100,8 +104,8 @@ func (c *Client) Key(ctx context.Context) (string, error) {
 	return key, err
 }
 
-// Do sends a request and reads its answer. The kind of an error is KindNotFound for 404, KindUnauthenticated for 401 and
-// 403, KindExhausted for 429, and KindUnavailable for everything else that the service does.
+// Do sends a request and reads its answer. The kind of an error is that of ClientConfig.Refused. Without one, KindNotFound for 404,
+// KindUnauthenticated for 401 and 403, KindExhausted for 429, and KindUnavailable for everything else that the service does.
 func (c *Client) Do(ctx context.Context, call Call) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -145,11 +149,19 @@ func (c *Client) Do(ctx context.Context, call Call) error {
 	defer resp.Body.Close()
 	limited := &io.LimitedReader{R: resp.Body, N: maxAnswer + 1}
 	if !wanted(resp.StatusCode, call.Want) {
-		b, _ := io.ReadAll(io.LimitReader(limited, maxQuoted))
-		kind, hint := kindOf(resp.StatusCode)
-		err := fail(kind, "unexpected status %d: %.300q", resp.StatusCode, redact(string(b), key))
-		if resp.StatusCode/100 == 3 {
+		b, _ := io.ReadAll(io.LimitReader(limited, maxRefusal))
+		text := message(redact(string(b), key))
+		refused := kindOf
+		if c.cfg.Refused != nil {
+			refused = c.cfg.Refused
+		}
+		kind, hint := refused(resp.StatusCode, text)
+		err := fail(kind, "%s", text)
+		switch {
+		case resp.StatusCode/100 == 3:
 			err = fail(kind, "the answer is a redirect, which is not followed: %.200q", resp.Header.Get("Location"))
+		case text == "":
+			err = fail(kind, "unexpected status %d: %.300q", resp.StatusCode, redact(string(b), key))
 		}
 		return api.Errorf(kind, "%w", err).WithHint("%s", hint)
 	}
@@ -203,7 +215,27 @@ func wanted(status int, want []int) bool {
 	return len(want) == 0 && status/100 == 2
 }
 
-func kindOf(status int) (api.Kind, string) {
+// message returns the text for people in the JSON of a refusal: every service has it as "message". It returns "" if there is none.
+func message(answer string) string {
+	var in struct{ Message string }
+	_ = json.Unmarshal([]byte(answer), &in) // another type of message is none
+	return Plain(in.Message)
+}
+
+// Plain makes one printable line of a service's text, and cuts a long one after a word.
+func Plain(text string) string {
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	if len(text) <= maxQuoted {
+		return text
+	}
+	text = strings.ToValidUTF8(text[:maxQuoted], "")
+	if i := strings.LastIndexByte(text, ' '); i > 0 {
+		text = text[:i]
+	}
+	return text + " ..."
+}
+
+func kindOf(status int, _ string) (api.Kind, string) {
 	switch status {
 	case http.StatusNotFound:
 		return api.KindNotFound, ""

@@ -35,6 +35,7 @@ type machine struct {
 	life    context.Context
 	watcher sync.WaitGroup
 	done    chan struct{}
+	broken  chan struct{} // by Look
 
 	killing sync.Mutex // one kill at a time
 	mu      sync.Mutex
@@ -44,7 +45,7 @@ type machine struct {
 }
 
 func newMachine(b *Backend, r *record, f *files) *machine {
-	m := &machine{b: b, r: r, files: f, done: make(chan struct{})}
+	m := &machine{b: b, r: r, files: f, done: make(chan struct{}), broken: make(chan struct{}, 1)}
 	m.life, m.stop = context.WithCancel(context.Background())
 	m.link = link.Over(func(ctx context.Context) (link.Conn, error) {
 		return dial(ctx, b.cfg.Service.Transport(), m.endpoint, r.Token, &m.streams)
@@ -108,7 +109,23 @@ const (
 	lookEvery = 2 * time.Second // between two looks at a guest that responds
 	lookAgain = 500 * time.Millisecond
 	looks     = 3 // refusals in sequence that mean that it has ended
+	// asks is how often only the service is asked after a stream has broken: to wait for a guest that has ended takes longer. All of
+	// that, and a look at the guest, take less than answers.
+	asks    = 8
+	answers = 15 * time.Second
 )
+
+// Look implements sandbox.Watched.
+func (m *machine) Look() time.Duration {
+	select {
+	case m.broken <- struct{}{}:
+	default: // it is going to
+	}
+	return answers
+}
+
+// errBroken stands for a look at a guest whose stream has broken.
+var errBroken = errors.New("a stream has broken")
 
 // watch moves the deadline on and notices the end of the guest, until stop.
 func (m *machine) watch() {
@@ -121,12 +138,14 @@ func (m *machine) watch() {
 
 // await returns why the guest has ended, or "" after stop.
 func (m *machine) await() string {
-	moved, seen, refused := time.Now(), time.Now(), 0
+	moved, seen, refused, ask := time.Now(), time.Now(), 0, 0
 	wait := lookEvery
 	for {
 		select {
 		case <-m.life.Done():
 			return ""
+		case <-m.broken:
+			ask = asks
 		case <-time.After(wait):
 		}
 		ctx, cancel := context.WithTimeout(m.life, 20*time.Second)
@@ -137,7 +156,10 @@ func (m *machine) await() string {
 				m.b.log.Warn("cannot extend the deadline of a sandbox at its service", "sandbox", m.r.Spec.ID, "error", err)
 			}
 		}
-		err := m.guest.Health(ctx)
+		err := errBroken
+		if ask--; ask < 0 {
+			err = m.guest.Health(ctx)
+		}
 		cancel()
 		ctx, cancel = context.WithTimeout(m.life, 20*time.Second) // the time of the first may be over
 		wait = lookEvery
@@ -217,8 +239,15 @@ func (m *machine) Stats(ctx context.Context) (api.Stats, error) {
 	if s.MemoryKills != nil {
 		kills = *s.MemoryKills
 	}
+	own := int64(-1)
+	if s.Own != nil {
+		own = *s.Own
+	}
+	if _, shares := m.b.cfg.Service.(Sharer); shares {
+		s.DiskUsed, s.DiskTotal = -1, -1
+	}
 	return api.Stats{
-		At: time.Now().UTC(), CPUTimeMS: s.CPUTimeMS, MemoryBytes: s.RSS, MemoryOwnBytes: -1, MemoryPeakBytes: -1, MemoryKills: kills,
+		At: time.Now().UTC(), CPUTimeMS: s.CPUTimeMS, MemoryBytes: s.MemUsed, MemoryOwnBytes: own, MemoryPeakBytes: -1, MemoryKills: kills,
 		Processes: s.Processes, DiskUsedBytes: s.DiskUsed, DiskTotalBytes: s.DiskTotal,
 	}, nil
 }
@@ -268,4 +297,7 @@ func (m *machine) end(ctx context.Context, store bool) (api.Proof, error) {
 	return proof, lost
 }
 
-var _ sandbox.Machine = (*machine)(nil)
+var (
+	_ sandbox.Machine = (*machine)(nil)
+	_ sandbox.Watched = (*machine)(nil)
+)

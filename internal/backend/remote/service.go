@@ -70,6 +70,9 @@ type Explainer interface {
 	Explain(ctx context.Context, b Box) string
 }
 
+// Sharer is a service whose sandboxes have their files on disks that have others too, so that a guest cannot tell how much it uses.
+type Sharer interface{ SharesDisks() }
+
 // Uploader is a service that a guest is uploaded to.
 type Uploader interface {
 	// Upload writes a file, which all users of the sandbox may read.

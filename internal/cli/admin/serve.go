@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
@@ -39,7 +41,7 @@ func (c *ServeCommand) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	opt := app.ServeOptions{DataDir: dir, LogLevel: string(a.Flags.LogLevel), Listen: c.Listen, ACMENames: c.ACME, RedirectListen: c.Redirect, Domain: c.Domain, PublicURL: c.Public, Store: c.Store, Announce: func(url string, first api.CreatedKey) { announce(a, url, first) }}
+	opt := app.ServeOptions{DataDir: dir, LogLevel: string(a.Flags.LogLevel), Listen: c.Listen, ACMENames: c.ACME, RedirectListen: c.Redirect, Domain: c.Domain, PublicURL: c.Public, Store: c.Store, Announce: func(url string, first api.CreatedKey) { announce(a, c.Listen, url, first) }}
 	if a.Flags.Config != "" {
 		if opt.ConfigFile, err = filepath.Abs(a.Flags.Config); err != nil {
 			return api.Errorf(api.KindInvalid, "--config: %w", err)
@@ -64,24 +66,34 @@ func (c *ServeCommand) Run(ctx app.Context, a *app.App) error {
 
 // announce reports where the daemon is reached, and how with the first key. The key is
 // printed here and nowhere else, and never into a log.
-func announce(a *app.App, url string, first api.CreatedKey) {
+func announce(a *app.App, listen, at string, first api.CreatedKey) {
 	if a.Flags.JSON {
 		out := struct {
 			URL string          `json:"url"`
 			Key *api.CreatedKey `json:"key,omitempty"`
-		}{URL: url}
+		}{URL: at}
 		if first.Secret != "" {
 			out.Key = &first
 		}
 		_ = a.JSON(out) // it serves whether or not somebody reads this
 		return
 	}
-	a.Note("serving at %s", url)
+	a.Note("serving at %s", addresses(listen, at))
 	if first.Secret == "" {
 		return
 	}
 	a.Note("first API key, account %s, role %s; it is shown only once:", first.Account, first.Role)
-	fmt.Fprintf(a.Env.Stdout, "export E2B_API_KEY=%s\nexport E2B_API_URL=%s\nexport E2B_SANDBOX_URL=%s\n", first.Secret, url, url)
+	fmt.Fprintf(a.Env.Stdout, "export E2B_API_KEY=%s\nexport E2B_API_URL=%s\nexport E2B_SANDBOX_URL=%s\n", first.Secret, at, at)
+}
+
+// addresses says where the daemon is reached. A URL of a daemon that listens at all addresses has that of this machine alone.
+func addresses(listen, address string) string {
+	host, _, err := net.SplitHostPort(listen)
+	u, perr := url.Parse(address)
+	if err != nil || perr != nil || host != "" && !net.ParseIP(host).IsUnspecified() {
+		return address
+	}
+	return address + ", and at port " + cmp.Or(u.Port(), "443") + " of every address of this machine or pod"
 }
 
 // KeyCommand is "hortus key".

@@ -70,7 +70,11 @@ func showStats(a *app.App, st api.Stats) error {
 	fmt.Fprintf(w, "peak memory\t%s\n", known(st.MemoryPeakBytes, human.Size))
 	fmt.Fprintf(w, "killed for memory\t%s\n", known(st.MemoryKills, number))
 	fmt.Fprintf(w, "processes\t%s\n", known(st.Processes, number))
-	fmt.Fprintf(w, "disk\t%s of %s\n", known(st.DiskUsedBytes, human.Size), known(st.DiskTotalBytes, human.Size))
+	disk := known(st.DiskUsedBytes, human.Size)
+	if st.DiskTotalBytes >= 0 {
+		disk += " of " + human.Size(st.DiskTotalBytes)
+	}
+	fmt.Fprintf(w, "disk\t%s\n", disk)
 	fmt.Fprintf(w, "shared disk\t%s\n", human.Size(st.DiskSharedBytes))
 	return w.Flush()
 }

@@ -31,6 +31,17 @@ func ownGroup(dir fs.FS) (group, bool) {
 	return group{}, false
 }
 
+// charged is the memory that the group is charged for, in bytes, with the cache of files; 0 if it is not known.
+func (g group) charged() int64 {
+	for _, file := range []string{"memory.current", "memory/memory.usage_in_bytes"} {
+		if b, err := fs.ReadFile(g.dir, file); err == nil {
+			n, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
 // used is the memory in use, in bytes; 0 if it is not known.
 func (g group) used() (n int64) {
 	stat := fields(g.dir, g.file)

@@ -25,6 +25,41 @@ func TestGroup(t *testing.T) {
 	}
 }
 
+// TestCharged: both versions say what the group is charged for.
+func TestCharged(t *testing.T) {
+	for file, want := range map[string]int64{"memory.current": 73900032, "memory/memory.usage_in_bytes": 73900032, "memory.max": 0} {
+		if n := (group{dir: fstest.MapFS{file: {Data: []byte("73900032\n")}}}).charged(); n != want {
+			t.Errorf("%s: %d; want %d", file, n, want)
+		}
+	}
+}
+
+// TestChargedOfWatcher: what is not known is not 0.
+func TestChargedOfWatcher(t *testing.T) {
+	if n, own := (&Watcher{}).Charged(); n != 0 || own != -1 {
+		t.Errorf("without a group: %d, %d", n, own)
+	}
+	g := group{dir: fstest.MapFS{"memory.current": {Data: []byte("73900032\n")}, "memory.stat": {Data: []byte("anon 1000\nfile 70000000\nshmem 67108864\n")}}, file: "memory.stat", plus: []string{"anon", "shmem"}}
+	if n, own := (&Watcher{charged: g.charged, own: g.used}).Charged(); n != 73900032 || own != 67109864 {
+		t.Errorf("of a group: %d, %d", n, own)
+	}
+}
+
+// TestKillsOfBoth: the guest's own kills count too, also where the kernel has none.
+func TestKillsOfBoth(t *testing.T) {
+	for name, c := range map[string]struct {
+		kernel int64
+		ok     bool
+		want   int64
+	}{"of both": {3, true, 5}, "of the guest": {0, true, 2}, "not known": {0, false, 2}} {
+		w := &Watcher{kernel: func() (int64, bool) { return c.kernel, c.ok }}
+		w.killed.Add(2)
+		if n, ok := w.Kills(); n != c.want || ok != c.ok {
+			t.Errorf("%s: %d, %v", name, n, ok)
+		}
+	}
+}
+
 // TestKills: both versions count what the kernel has killed.
 func TestKills(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,23 +34,48 @@ type Watcher struct {
 	pid1      bool  // the guest sees the sandbox's processes only
 	processes *process.Manager
 	check     func() time.Duration // compares once and returns the time until the next check
+	charged   func() int64         // nil if it is not known
+	own       func() int64         // of charged, what is no cache of files on a disk; nil if it is not known
+	kernel    func() (n int64, ok bool)
+	killed    atomic.Int64 // by this watcher
 }
 
 // New returns a watcher for a configuration with a limit.
 func New(cfg *birth.Config, processes *process.Manager) *Watcher {
 	w := &Watcher{limit: cfg.Memory, pid1: cfg.PID1, processes: processes}
-	w.check = w.checkProcesses
+	w.check, w.kernel = w.checkProcesses, Kills
 	switch {
 	case cfg.OwnKernel:
 		w.check = (&kernelMemory{w: w, used: Used}).check
-	case cfg.Gvisor: // which has no statistics of a control group
+	case cfg.Gvisor: // which has no statistics of a control group, and kills nothing
+		w.charged, w.kernel = Used, func() (int64, bool) { return 0, true }
 		w.check = (&kernelMemory{w: w, used: func() int64 { return Used() - ownMemory() }}).check
 	case cfg.OwnMachine && cfg.PID1: // a container of its own
 		if g, ok := ownGroup(os.DirFS("/sys/fs/cgroup")); ok {
 			w.check = (&kernelMemory{w: w, used: func() int64 { return g.used() - ownMemory() }, kills: Kills}).check
+			w.charged, w.own = g.charged, g.used
 		}
 	}
 	return w
+}
+
+// Kills returns how many processes the kernel and this watcher have killed for their memory. ok is false if that is not known.
+func (w *Watcher) Kills() (n int64, ok bool) {
+	n, ok = w.kernel()
+	return n + w.killed.Load(), ok
+}
+
+// Charged returns the memory that the sandbox is charged for, in bytes: also that of files. It is 0 if that is not known. own is the part
+// that is no cache of files on a disk; -1 if that is not known.
+func (w *Watcher) Charged() (n, own int64) {
+	own = -1
+	if w.charged != nil {
+		n = w.charged()
+	}
+	if w.own != nil {
+		own = w.own()
+	}
+	return n, own
 }
 
 // Run enforces the limit by polling until ctx ends. The host must stop what is allocated
@@ -191,6 +217,7 @@ func (w *Watcher) killLargest(all map[int]member) {
 	if worst <= 1 {
 		return
 	}
+	w.killed.Add(1)
 	if p := w.command(all, worst); p != nil {
 		if p.PID() == worst {
 			w.processes.Kill(p, api.CauseMemory)

@@ -25,12 +25,13 @@ const tick = 10 * time.Millisecond
 
 // Service reports the resource use of the sandbox.
 type Service struct {
-	cfg *birth.Config
-	cpu cpuMeter
+	cfg    *birth.Config
+	memory *memory.Watcher
+	cpu    cpuMeter
 }
 
 // New returns a service.
-func New(cfg *birth.Config) *Service { return &Service{cfg: cfg} }
+func New(cfg *birth.Config, m *memory.Watcher) *Service { return &Service{cfg: cfg, memory: m} }
 
 // Serve serves GET /metrics.
 func (s *Service) Serve(c *rpc.Conn, req *http.Request) error {
@@ -54,11 +55,15 @@ func (s *Service) Serve(c *rpc.Conn, req *http.Request) error {
 	if s.cfg.OwnMachine && unix.Getrusage(unix.RUSAGE_CHILDREN, &own) == nil { // no host counts what has ended
 		m.CPUTimeMS += (own.Utime.Nano() + own.Stime.Nano()) / int64(time.Millisecond)
 	}
-	if n, ok := memory.Kills(); ok && s.cfg.OwnMachine {
+	if n, ok := s.memory.Kills(); ok && s.cfg.OwnMachine {
 		m.MemoryKills = &n
 	}
 	m.CPUUsedPct = s.cpu.used(now, time.Duration(m.CPUTimeMS)*time.Millisecond, m.CPUCount)
-	m.MemUsed, m.MemTotal = m.RSS, s.cfg.Memory
+	charged, ours := s.memory.Charged()
+	m.MemUsed, m.MemTotal = cmp.Or(charged, m.RSS), s.cfg.Memory
+	if ours >= 0 {
+		m.Own = &ours
+	}
 	if s.cfg.OwnKernel {
 		m.MemUsed = memory.Used()
 	}

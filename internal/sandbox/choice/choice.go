@@ -113,6 +113,36 @@ func (c *Chooser) named(isolation string) (sandbox.Backend, error) {
 		WithHint("available: auto, %s", strings.Join(names, ", "))
 }
 
+// Advise leaves in the hint of an error, "use --isolation NAME or NAME", the backends that start here. Backends do not know that of
+// each other.
+func (c *Chooser) Advise(ctx context.Context, err error) error {
+	list, ok := strings.CutPrefix(api.HintOf(err), useIsolation)
+	if !ok {
+		return err
+	}
+	names := strings.Split(list, " or ")
+	var ready []string
+	for _, name := range names {
+		b, nerr := c.named(name)
+		if nerr != nil {
+			return err
+		}
+		if _, starts := c.Report(ctx, b).Has(api.CapStart); starts {
+			ready = append(ready, name)
+		}
+	}
+	switch len(ready) {
+	case len(names):
+		return err
+	case 0:
+		return api.Errorf(api.KindOf(err), "%w", err).WithHint("no isolation that can do it starts on this host; run hortus doctor to see why")
+	}
+	return api.Errorf(api.KindOf(err), "%w", err).WithHint("%s", useIsolation+strings.Join(ready, " or "))
+}
+
+// useIsolation begins the hints of backends that name others.
+const useIsolation = "use --isolation "
+
 // Isolates reports whether the backend that a request gets is fit for untrusted code. The
 // errors are those of Choose.
 func (c *Chooser) Isolates(ctx context.Context, isolation string) (bool, error) {

@@ -94,3 +94,24 @@ func TestWhyNone(t *testing.T) {
 		}
 	}
 }
+
+// TestAdvise: a hint names the backends that start here.
+func TestAdvise(t *testing.T) {
+	ch := choice.New([]sandbox.Backend{&backend{name: "here"}, &backend{name: "too"}, &backend{name: "not", broken: "it is forbidden"}})
+	for hint, want := range map[string]string{
+		"use --isolation here or too":   "use --isolation here or too",
+		"use --isolation not or here":   "use --isolation here",
+		"use --isolation not":           "no isolation that can do it starts on this host; run hortus doctor to see why",
+		"use --isolation not or others": "use --isolation not or others", // which nobody knows
+		"use another name":              "use another name",
+		"":                              "",
+	} {
+		err := ch.Advise(t.Context(), api.Errorf(api.KindUnsupported, "it cannot").WithHint("%s", hint))
+		if api.KindOf(err) != api.KindUnsupported || err.Error() != "it cannot" || api.HintOf(err) != want {
+			t.Errorf("%s: %s, %v, next: %s; want %s", hint, api.KindOf(err), err, api.HintOf(err), want)
+		}
+	}
+	if err := ch.Advise(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}

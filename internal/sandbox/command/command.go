@@ -122,7 +122,8 @@ func (x *command) exit(end *envd.EndEvent) api.Exit {
 	}
 	// A SIGKILL without a request may be due to the memory limit. The backend's
 	// counter decides: the host's own one, and where there is none, as in a pod, the guest's.
-	if e.Signal == "SIGKILL" && e.Cause == "" && x.set.memoryKilled(x.c) {
+	// A kill that the guest reports is noted: it may be one of those that the counter has.
+	if (e.Signal == "SIGKILL" && e.Cause == "" || e.Cause == api.CauseMemory) && x.set.memoryKilled(x.c) {
 		e.Cause = api.CauseMemory
 	}
 	return e

@@ -235,10 +235,14 @@ const endMark = time.Second
 // has ended: streams break a moment before the host sees the guest's death.
 func (s *Set) awaitEnding() bool {
 	if !s.ending() {
+		within := endMark
+		if m, ok := s.machine.(sandbox.Watched); ok {
+			within = m.Look()
+		}
 		select {
 		case <-s.machine.Done():
 		case <-s.Ended:
-		case <-time.After(endMark):
+		case <-time.After(within):
 			if !s.ending() {
 				return false
 			}
@@ -255,7 +259,7 @@ func (s *Set) awaitEnding() bool {
 // endTimeout bounds the wait for the end of a sandbox that is being ended.
 const endTimeout = 20 * time.Second
 
-// memoryKilled reports whether the kernel killed for memory since the last call.
+// memoryKilled reports whether something was killed for memory since the last call.
 func (s *Set) memoryKilled(c *Commands) bool {
 	ctx, cancel := context.WithTimeout(c.cfg.Context, 2*time.Second)
 	defer cancel()

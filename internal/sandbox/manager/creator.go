@@ -124,7 +124,7 @@ func (c *Creator) start(ctx context.Context, in *instance, timeout time.Duration
 	machine, err := boot(bootCtx)
 	over(sandbox.Outcome{Isolation: in.backend.Name(), Err: err})
 	if err != nil {
-		c.lifecycle.failed(in, "start failed: "+err.Error(), machine)
+		c.broken(in, err, machine)
 		return api.Sandbox{}, err
 	}
 	in.boot(machine, nil)
@@ -134,7 +134,7 @@ func (c *Creator) start(ctx context.Context, in *instance, timeout time.Duration
 		step, err = c.lifecycle.booted(in)
 	}
 	if err != nil {
-		c.lifecycle.failed(in, "start failed: "+err.Error(), machine)
+		c.broken(in, err, machine)
 		return api.Sandbox{}, err
 	}
 	if err := c.lifecycle.do(ctx, in, step, note{}); err != nil {
@@ -142,6 +142,12 @@ func (c *Creator) start(ctx context.Context, in *instance, timeout time.Duration
 		return api.Sandbox{}, err
 	}
 	return c.restored(ctx, in)
+}
+
+// broken stores and logs that a machine has not started. machine is what was started of it, or nil.
+func (c *Creator) broken(in *instance, err error, machine sandbox.Machine) {
+	c.log.Warn("a sandbox has not started", "sandbox", in.id, "isolation", in.backend.Name(), "error", err)
+	c.lifecycle.failed(in, "start failed: "+err.Error(), machine)
 }
 
 // claim assigns a warm guest to its first and only user. Requests of others that find the

@@ -259,6 +259,25 @@ func TestViewerLeavesTheCause(t *testing.T) {
 	}
 }
 
+// TestKillOfTheGuestIsNoted: a command that the guest has killed for memory is no reason for the kill of the next one, although the
+// counter has it.
+func TestKillOfTheGuestIsNoted(t *testing.T) {
+	w := newWorld(t)
+	count := &killCount{}
+	count.kills.Store(1)
+	w.Manager = managed(t, w, w.db, memoryKiller{w.backend, count})
+	sb := w.create(t, api.CreateSandbox{Limits: api.Limits{MemoryBytes: 64 << 20}})
+	for _, c := range []struct{ script, cause string }{{"exec tail /dev/zero", api.CauseMemory}, {"kill -9 $$", ""}} {
+		s, err := w.Guests.StartExec(t.Context(), sb.ID, api.ExecRequest{Args: []string{"sh", "-c", c.script}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := <-w.follow(t, s); got.err != nil || got.end.Cause != c.cause || got.stored.Exit.Signal != "SIGKILL" {
+			t.Errorf("%s: %+v, %v; recorded %+v", c.script, got.end, got.err, got.stored)
+		}
+	}
+}
+
 // TestKillWaitsForTheRecord: when a sandbox is said to have ended, the records of its
 // commands are final, also of one whose end somebody was about to record.
 func TestKillWaitsForTheRecord(t *testing.T) {

@@ -192,7 +192,7 @@ func (f *Forker) forkEgress(ctx context.Context, in *instance, req api.ForkSandb
 	}
 	out, err := f.planner.policies.Resolve(ctx, outgoing.Request{Policy: req.Egress, Ceiling: ceiling, Secrets: secrets, Account: parent.Account, Had: parent.EgressPolicy})
 	if err == nil {
-		err = out.Check(f.chooser.Report(ctx, in.backend))
+		err = f.chooser.Advise(ctx, out.Check(f.chooser.Report(ctx, in.backend)))
 	}
 	return out, err
 }

@@ -357,6 +357,9 @@ func (c *lifecycle) lost(in *instance, reason string) {
 	case api.CauseMemory, api.CauseDisk, api.CauseQuota, api.CauseFull, api.CauseAccount:
 		e = life.End // a limit ended it
 	}
+	if e == life.Lose {
+		c.log.Warn("a sandbox is lost", "sandbox", in.id, "isolation", in.backend.Name(), "reason", reason)
+	}
 	_ = c.finish(in, e, reason, &proof)
 }
 

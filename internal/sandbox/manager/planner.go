@@ -90,6 +90,7 @@ func (r *Planner) Outline(ctx context.Context, req api.CreateSandbox) (api.Sandb
 
 // plan resolves a request and fills in its template.
 func (r *Planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api.Capability) (p plan, err error) {
+	defer func() { err = r.chooser.Advise(ctx, err) }()
 	if p.ttl, err = choice.TTL(req.TTLMS); err != nil {
 		return p, err
 	}
@@ -191,7 +192,7 @@ func (r *Planner) planOn(ctx context.Context, req *api.CreateSandbox, p *plan) (
 	}
 	if _, ok := p.report.Has(api.CapPrivateFiles); !ok && image != "" {
 		return api.Errorf(api.KindUnsupported, "template %s is a container image, and sandboxes of the %s backend have the files of this machine", req.Template, p.backend.Name()).
-			WithHint("leave the isolation to Hortus, or choose container or gvisor")
+			WithHint("use --isolation container or gvisor")
 	}
 	p.users = choice.Identities(p.report, image)
 	return p.backend.Validate(ctx, p.spec)
@@ -253,6 +254,7 @@ func (r *Planner) planIn(ctx context.Context, req *api.CreateSandbox, ws sandbox
 		return p, api.Errorf(api.KindInvalid, "a workspace needs at least one layer")
 	}
 	req.Workspace = string(ws.Upper)
+	defer func() { err = r.chooser.Advise(ctx, err) }()
 	if p, err = r.plan(ctx, req, api.CapWorkspace); err != nil {
 		return p, err
 	}
@@ -301,7 +303,7 @@ func (r *Planner) checkExpiry(ctx context.Context, e api.Expiry, p *plan) error 
 	a, has := p.report.Has(api.CapCheckpoint)
 	if !ok || !has {
 		return api.Errorf(api.KindUnsupported, "a sandbox on the %s backend cannot be paused to disk at its deadline (onExpiry %q): %s (capability %s)",
-			p.backend.Name(), e, a.Reason, api.CapCheckpoint).WithHint("run hortus doctor to see what this host supports")
+			p.backend.Name(), e, a.Reason, api.CapCheckpoint).WithHint("%s", cmp.Or(a.Fix, noCheckpoint))
 	}
 	return nil
 }

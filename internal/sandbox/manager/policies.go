@@ -159,7 +159,7 @@ func (e *Policies) resolveChange(ctx context.Context, row api.Sandbox, edit outg
 	}
 	for _, b := range e.backends {
 		if b.Name() == row.Isolation {
-			return resolved, resolved.Check(e.chooser.Report(ctx, b))
+			return resolved, e.chooser.Advise(ctx, resolved.Check(e.chooser.Report(ctx, b)))
 		}
 	}
 	return resolved, api.Errorf(api.KindUnsupported, "this build does not include the %s backend", row.Isolation)

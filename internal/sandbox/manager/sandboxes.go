@@ -59,7 +59,7 @@ func (s *Sandboxes) Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, e
 	}
 	if err := in.machine.Pause(ctx); err != nil {
 		in.Fire(life.PauseFailed, nil)
-		return in.Row(), err
+		return in.Row(), s.pauser.chooser.Advise(ctx, err)
 	}
 	err = s.lifecycle.done(ctx, in, life.PauseDone)
 	return in.Row(), err

@@ -120,6 +120,9 @@ func describe(s sandbox.Saved, r *api.Snapshot) {
 	r.Kind, r.Why, r.Image, r.PausedMS = s.Kind, s.Why, s.Mark, s.Paused.Milliseconds()
 }
 
+// noCheckpoint is the hint of a backend that cannot save and does not say what can.
+const noCheckpoint = "run hortus doctor to see what this host supports"
+
 // savable returns a running sandbox that can be saved, or an error with the reason why it cannot.
 func (v *Saver) savable(ctx context.Context, id api.SandboxID) (*instance, error) {
 	in, err := v.saver(ctx, id)
@@ -137,8 +140,8 @@ func (v *Saver) saver(ctx context.Context, id api.SandboxID) (*instance, error) 
 	}
 	if !in.backend.Capabilities().Save {
 		a, _ := v.chooser.Report(ctx, in.backend).Has(api.CapCheckpoint)
-		return nil, api.Errorf(api.KindUnsupported, "the %s backend cannot save the memory or the files of a sandbox: %s (capability %s)",
-			in.backend.Name(), a.Reason, api.CapCheckpoint).WithHint("run hortus doctor to see what this host supports")
+		return nil, v.chooser.Advise(ctx, api.Errorf(api.KindUnsupported, "the %s backend cannot save the memory or the files of a sandbox: %s (capability %s)",
+			in.backend.Name(), a.Reason, api.CapCheckpoint).WithHint("%s", cmp.Or(a.Fix, noCheckpoint)))
 	}
 	return in, nil
 }

@@ -364,6 +364,8 @@ type Config struct {
 	PublicURL string
 	// FirstKey creates an API key if there never was one.
 	FirstKey bool
+	// Keyless, unless it is nil, is called if there never was an API key and FirstKey is not set.
+	Keyless func()
 	// Announce is called with the URL of the daemon and the first key, whose Secret is
 	// empty if none was created.
 	Announce func(url string, first api.CreatedKey)
@@ -559,6 +561,8 @@ func NewSocketServer(h http.Handler, track func(net.Conn, http.ConnState)) *http
 type Keys interface {
 	// First creates a key unless there ever was one.
 	First(ctx context.Context, req api.CreateKey) (api.CreatedKey, bool, error)
+	// None reports whether there never was a key.
+	None(ctx context.Context) (bool, error)
 }
 
 // Listeners are the open listeners of a daemon. They are served, or closed with Close.
@@ -582,14 +586,20 @@ func (l Listeners) Close() {
 	}
 }
 
-// Announce creates the first key, if that is configured, and calls cfg.Announce. Without a Listener it does nothing.
+// Announce creates the first key, if that is configured, or says that there is none, and calls cfg.Announce. Without a Listener it does nothing.
 func (l Listeners) Announce(ctx context.Context, cfg Config, keys Keys) (err error) {
 	if l.Listener == nil {
 		return nil
 	}
 	var first api.CreatedKey
-	if cfg.FirstKey {
+	switch {
+	case cfg.FirstKey:
 		first, _, err = keys.First(ctx, api.CreateKey{Name: "first", Account: firstAccount, Role: api.RoleAdmin})
+	case cfg.Keyless != nil:
+		var none bool
+		if none, err = keys.None(ctx); none {
+			cfg.Keyless()
+		}
 	}
 	if err == nil && cfg.Announce != nil {
 		cfg.Announce(l.URL, first)

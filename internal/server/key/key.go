@@ -105,12 +105,17 @@ func (k *Keys) insert(ctx context.Context, req api.CreateKey, person *api.Person
 // First makes a key if there never was one but those of Local and Personal; made reports whether. Where all keys were
 // revoked none is made: somebody wanted that.
 func (k *Keys) First(ctx context.Context, req api.CreateKey) (_ api.CreatedKey, made bool, err error) {
-	all, _, err := k.cfg.Rows.KeyPage(ctx, true, api.PageRequest{})
-	if err != nil || slices.ContainsFunc(all, func(k api.Key) bool { return k.Name != localName && k.Person == nil }) {
+	if none, err := k.None(ctx); err != nil || !none {
 		return api.CreatedKey{}, false, err
 	}
 	out, err := k.Create(ctx, req)
 	return out, err == nil, err
+}
+
+// None reports whether there never was a key but those of Local and Personal.
+func (k *Keys) None(ctx context.Context) (bool, error) {
+	all, _, err := k.cfg.Rows.KeyPage(ctx, true, api.PageRequest{})
+	return err == nil && !slices.ContainsFunc(all, func(k api.Key) bool { return k.Name != localName && k.Person == nil }), err
 }
 
 // Verify finds the key that somebody presents. The error for an unknown key and for a revoked one is the same, of KindUnauthenticated.

@@ -253,6 +253,9 @@ func TestSecretIsNotKept(t *testing.T) {
 func TestFirst(t *testing.T) {
 	k, _ := open(t)
 	req := api.CreateKey{Account: "default", Role: api.RoleAdmin}
+	if none, err := k.None(t.Context()); !none || err != nil {
+		t.Errorf("none before the first key: %v, %v", none, err)
+	}
 	first, made, err := k.First(t.Context(), req)
 	if err != nil || !made || first.Role != api.RoleAdmin || first.Secret == "" {
 		t.Fatalf("%+v, %v, %v", first, made, err)
@@ -265,6 +268,9 @@ func TestFirst(t *testing.T) {
 	}
 	if _, made, err := k.First(t.Context(), req); made || err != nil {
 		t.Errorf("revoking every key makes one: %v, %v", made, err)
+	}
+	if none, err := k.None(t.Context()); none || err != nil {
+		t.Errorf("none after a key that was revoked: %v, %v", none, err)
 	}
 }
 
