@@ -302,15 +302,19 @@ func (s *System) nodeServer(doors map[forward.Door]http.Handler) service.Server 
 		}
 		return id, s.fleet.Known(r.Context(), id) // it may have been removed since it connected
 	}
-	h := forward.Receiver{Doors: doors, Now: s.db.Now, From: from}
-	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, end := requests.Serve(r.Context())
-		defer end()
+	receiver := forward.Receiver{Doors: doors, Now: s.db.Now, From: from}
+	// A node that may be taken over refuses at once: reading the rows waits for the database.
+	known := s.holding(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := from(r); api.KindOf(err) == api.KindUnavailable { // the rows cannot be read; others are refused below
 			httpapi.Fail(w, err)
 			return
 		}
-		s.holding(h).ServeHTTP(w, r.WithContext(ctx))
+		receiver.ServeHTTP(w, r)
+	}))
+	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, end := requests.Serve(r.Context())
+		defer end()
+		known.ServeHTTP(w, r.WithContext(ctx))
 	})
 	return service.Server{Listener: tls.NewListener(s.nodes, s.fleet.Identity().Server()), Server: &http.Server{
 		Handler: counted, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: nodeIdle, MaxHeaderBytes: nodeHead,
