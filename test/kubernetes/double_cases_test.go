@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
