@@ -35,6 +35,20 @@ func TestStopKeeping(t *testing.T) {
 	}
 }
 
+// TestStopRefusing: a daemon that does not serve now, since its node has lost the database, can be stopped.
+func TestStopRefusing(t *testing.T) {
+	stopped := false
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/info", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_ = json.NewEncoder(w).Encode(api.Problem{Status: http.StatusServiceUnavailable, Kind: api.KindUnavailable, Detail: "node b has not reached the database for 15s", RetryAfterMS: 3000})
+	})
+	mux.HandleFunc("POST /v1/stop", func(http.ResponseWriter, *http.Request) { stopped = true })
+	if code, _, stderr := run(t, serving(t, mux), "", nil, "daemon", "stop", "--force"); code != 0 || !stopped || !strings.HasPrefix(stderr, "stopping\n") {
+		t.Errorf("%d, stopped %v\n%s", code, stopped, stderr)
+	}
+}
+
 // TestNodeColumn: lists of sandboxes and tasks say on which node each is, if there is a fleet.
 func TestNodeColumn(t *testing.T) {
 	for _, node := range []string{"", "b"} {

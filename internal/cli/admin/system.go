@@ -132,7 +132,9 @@ func (s *stopCmd) Run(ctx app.Context, a *app.App) error {
 	var info admin.DaemonInfo
 	c, err := a.RunningClient(ctx)
 	if err == nil {
-		info, err = c.Info(ctx)
+		if info, err = c.Info(ctx); refuses(err) {
+			err = nil // it does not serve now, and can be stopped all the same
+		}
 	}
 	switch {
 	case err == nil && s.Keep:
