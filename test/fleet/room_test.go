@@ -9,6 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
+	"hortus.dev/test/tier"
 	"hortus.dev/test/world"
 )
 
@@ -101,6 +102,7 @@ func TestRoomElsewhere(t *testing.T) {
 
 // TestFullFleet: in a fleet without capacity a create waits as long as the operator says, at whichever node, and then fails with the reason.
 func TestFullFleet(t *testing.T) {
+	tier.Soak(t)
 	t.Parallel()
 	b := newBase(t)
 	b.sandboxes, b.patience = 1, 6*time.Second // longer than a request has for the rest of its body

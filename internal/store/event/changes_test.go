@@ -53,9 +53,9 @@ func TestChanges(t *testing.T) {
 	if got := <-batches; len(got) != 3 || got[0] != commands || got[1] != task(1) || got[2] != task(2) {
 		t.Errorf("%v", got)
 	}
-	// The reader is busy with the next batch. More than it may remember meanwhile is anything.
+	// The reader is busy with the next batch, whenever it took that. More than it may remember meanwhile is anything.
 	add(task(3))
-	for n := range 2 * maxChanged {
+	for n := range 3 * maxChanged {
 		l.Wake(task(n), 1)
 	}
 	many := false
