@@ -32,6 +32,7 @@ var notOnAFleet = map[string]string{
 	"user_images":       "an image is on the node that read it (docs/fleet.md, Doors)",
 	"user_hook":         "without serve.public-url the address of a hook is that of one node",
 	"user_policy":       "the daemon that is started again with other settings must be that of the next command",
+	"user_wait":         "another node has room: test/fleet TestRoomElsewhere fills a fleet",
 	"user_prebuild":     "its setup is smaller than a packed layer, so no archive has it for other nodes (docs/layers.md)",
 }
 
