@@ -370,7 +370,7 @@ on c 'hortus daemon stop'
 on laptop "$(door a) sandbox exec $MOVED -- cat /tmp/x"
 want '^42$'
 fails laptop "$(door a) fleet drain a --force --wait 1m" # sessions are left: no other node is ready
-want 'still on a: 3 sessions'; want 'another node continues what is stored of them'; wantnot 'still on a: .*sandbox'
+want 'still on a: [1-3] sessions?$'; want 'another node continues what is stored of them'; wantnot 'still on a: .*sandbox'
 on a 'hortus daemon stop'
 echo
 echo "# All commands of docs/fleet.md did what the page says; $SECONDS s. These of the page were not run:"
