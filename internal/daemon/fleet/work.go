@@ -33,7 +33,7 @@ func (f *Fleet) Takers(ctx context.Context, c api.CreateTask, here bool) (out []
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := f.all(ctx, false)
+	nodes, err := f.all(ctx, true) // one that has just died, and whose work this node took over, is not ready
 	if err != nil {
 		return nil, err
 	}
