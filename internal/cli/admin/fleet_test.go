@@ -2,7 +2,6 @@ package admin
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -90,24 +89,30 @@ func TestDrain(t *testing.T) {
 			"t2  task stays: it has several candidates\ns2  session codex stays: its agent is a program\ns1  session talk continues on b\nt1  task continues on c\np1  plan continues on b\nmoved: 1 task, 1 session, 1 plan\n" +
 			"nothing is left on a: stop its daemon, then: hortus fleet rm a\nto end the drain, start the daemon of a again\n", 4},
 	} {
-		looked := 0
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_ = json.NewEncoder(w).Encode(answers[min(looked, len(answers)-1)])
-			looked++
-		}))
-		c, err := client.Remote(srv.URL, "key")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out bytes.Buffer
-		a := &app.App{Flags: &app.Flags{}, Env: app.Env{Stdout: &out, Stderr: &out}}
-		err = (&fleetDrainCmd{Node: "a", Wait: tt.wait}).Run(app.Context{Context: context.Background()}, a, c)
-		c.Close()
-		srv.Close()
-		if err != nil || out.String() != tt.want || looked != tt.looked {
-			t.Errorf("--wait %s: %v, %d looks:\n%s\nwant:\n%s", tt.wait, err, looked, out.String(), tt.want)
+		out, looked, err := drained(t, tt.wait, answers)
+		if err != nil || out != tt.want || looked != tt.looked {
+			t.Errorf("--wait %s: %v, %d looks:\n%s\nwant:\n%s", tt.wait, err, looked, out, tt.want)
 		}
 	}
+}
+
+// drained drains node a, whose daemon gives these answers, one at each look and then the last one. It returns what a person reads.
+func drained(t *testing.T, wait time.Duration, answers []admin.DrainedNode) (text string, looked int, err error) {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(answers[min(looked, len(answers)-1)])
+		looked++
+	}))
+	defer srv.Close()
+	c, err := client.Remote(srv.URL, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var out bytes.Buffer
+	a := &app.App{Flags: &app.Flags{}, Env: app.Env{Stdout: &out, Stderr: &out}}
+	err = (&fleetDrainCmd{Node: "a", Wait: wait}).Run(app.Context{Context: t.Context()}, a, c)
+	return out.String(), looked, err
 }
 
 // TestDrainAgain: a command that drains a node again leaves out what had moved before it, promises no retry that cannot help, and fails if something is left when
@@ -137,22 +142,9 @@ func TestDrainAgain(t *testing.T) {
 		"a plan that stays":    {time.Hour, []admin.DrainedNode{{Node: empty.Node, Work: []admin.WorkMove{{Plan: "p1", State: admin.MoveRefused, Reason: "its repository is a path"}}}}, "", app.ExitCode(1)},
 		"a task that runs yet": {time.Nanosecond, []admin.DrainedNode{{Node: admin.FleetNode{Name: "a", Capacity: api.NodeCapacity{Tasks: 1}}}}, "", app.ExitCode(1)},
 	} {
-		looked := 0
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_ = json.NewEncoder(w).Encode(tt.answers[min(looked, len(tt.answers)-1)])
-			looked++
-		}))
-		c, err := client.Remote(srv.URL, "key")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out bytes.Buffer
-		a := &app.App{Flags: &app.Flags{}, Env: app.Env{Stdout: &out, Stderr: &out}}
-		err = (&fleetDrainCmd{Node: "a", Wait: tt.wait}).Run(app.Context{Context: context.Background()}, a, c)
-		c.Close()
-		srv.Close()
-		if err != tt.code || tt.want != "" && out.String() != tt.want {
-			t.Errorf("%s: %v\n%s\nwant %v\n%s", name, err, out.String(), tt.code, tt.want)
+		out, _, err := drained(t, tt.wait, tt.answers)
+		if err != tt.code || tt.want != "" && out != tt.want {
+			t.Errorf("%s: %v\n%s\nwant %v\n%s", name, err, out, tt.code, tt.want)
 		}
 	}
 }
