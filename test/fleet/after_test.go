@@ -55,6 +55,7 @@ func TestSessionAfterMove(t *testing.T) {
 					return world.Must(p.lives.DB.Workspace(ctx, row.Repo.Checkpoint))(t).Archived != nil
 				})
 			}
+			workspace := world.Must(p.lives.Client.Sessions.Get(ctx, "work"))(t).Workspace
 			next := p.lives.Client
 			if tt.drain && !tt.kill { // a session that was set back goes, too
 				for _, n := range []int{1, 2} {
@@ -117,6 +118,9 @@ func TestSessionAfterMove(t *testing.T) {
 			}
 			if left := world.Must(p.lives.DB.ListWorkspaces(ctx))(t); len(left) > 0 {
 				t.Errorf("workspaces are left: %+v", left)
+			}
+			if tt.kill { // what the former node still has, its machine of the session among it, ends with its next start
+				p.back(t, workspace)
 			}
 		})
 	}
