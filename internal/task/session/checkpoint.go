@@ -28,7 +28,7 @@ func (o *openSession) checkpoint(n int) (turn, error) {
 // no more. KindConflict while a turn runs or waits.
 func (s *Service) Restore(ctx context.Context, account, key string, req words.Restore) (out words.Session, err error) {
 	err = s.open(ctx, account, key, func(o *openSession) error {
-		if o.Waiting {
+		if o.first() > 0 {
 			return busy(o)
 		}
 		t, err := o.checkpoint(req.Turn)

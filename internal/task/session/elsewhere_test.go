@@ -1,11 +1,13 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -423,5 +425,45 @@ func TestAfterMove(t *testing.T) {
 	slices.Sort(n.waits.gone)
 	if want := []api.WorkspaceID{"copy of copy of two", "copy of copy of two", "copy of one", "copy of two"}; !slices.Equal(slices.Compact(n.waits.gone), slices.Compact(want)) {
 		t.Errorf("it leaves all but %q", n.waits.gone)
+	}
+}
+
+// untilAnswer are the rows of a node that dies when the end of a turn is stored: nothing is stored afterwards.
+type untilAnswer struct {
+	*database.DB
+	dead atomic.Bool
+}
+
+func (d *untilAnswer) UpdateSession(ctx context.Context, owner api.OwnerID, row store.Session, turns ...store.SessionTurn) error {
+	if d.dead.Load() {
+		return api.Errorf(api.KindUnavailable, "the node is dead")
+	}
+	for _, turn := range turns {
+		if bytes.Contains(turn.Doc, []byte(`"state":"done"`)) {
+			d.dead.Store(true)
+		}
+	}
+	return d.DB.UpdateSession(ctx, owner, row, turns...)
+}
+
+// TestDeadAfterAnswer: a node that dies just after the end of a turn was stored leaves a session on which nobody works. On the other node it is taken back at once, and closed
+// when its time is over.
+func TestDeadAfterAnswer(t *testing.T) {
+	ctx, db := t.Context(), openRows(t)
+	e := &engine{tasks: map[api.TaskID]api.Task{}}
+	h := newHost(t, db, e, func(c *Config) { c.Rows = &untilAnswer{DB: db} })
+	h.say("one", &words.Settings{})
+	h.answered(1)
+	later := time.Now()
+	n := newHost(t, db, e, func(c *Config) { c.Now = func() time.Time { return later } })
+	if found, err := n.TakeOver(ctx, func(o api.OwnerID) bool { return o == h.others.me }); err != nil || found != 1 {
+		t.Fatal(found, err)
+	}
+	if s, err := n.Restore(ctx, "", "talk", words.Restore{Turn: 1}); err != nil || s.At != 1 {
+		t.Errorf("restore: %v, at turn %d", err, s.At)
+	}
+	later = n.talk().ExpiresAt.Add(time.Second)
+	if closed := n.Expire(ctx); closed != 1 {
+		t.Errorf("%d sessions are closed after their time, want 1", closed)
 	}
 }

@@ -26,7 +26,7 @@ func (s *Service) Remove(ctx context.Context, account, key string) (words.Sessio
 
 // shut closes a session on which nobody works.
 func (s *Service) shut(ctx context.Context, o *openSession, reason string) (words.Session, error) {
-	if o.Waiting && o.first() > 0 {
+	if o.first() > 0 {
 		return words.Session{}, busy(o)
 	}
 	if _, err := s.cfg.Sandboxes.Drop(ctx, o.ID); err != nil {
@@ -36,7 +36,7 @@ func (s *Service) shut(ctx context.Context, o *openSession, reason string) (word
 		return words.Session{}, err
 	}
 	o.facts = nil // the last event says it
-	o.EndedAt, o.Reason, o.Waiting, o.Sandbox = s.cfg.Now().UTC(), reason, false, ""
+	o.EndedAt, o.Reason, o.Sandbox = s.cfg.Now().UTC(), reason, ""
 	o.tell(words.EventClosed, o.Session)
 	// The row first: what a crash leaves behind belongs to no open session, and the next daemon removes it.
 	if err := s.save(ctx, o); err != nil {
@@ -79,7 +79,7 @@ func (s *Service) Expire(ctx context.Context) (n int) {
 			continue
 		}
 		err = s.with(ctx, r.ID, func(o *openSession) error {
-			if o.ExpiresAt.After(now) || o.Waiting {
+			if o.ExpiresAt.After(now) || o.first() > 0 {
 				return nil
 			}
 			n++

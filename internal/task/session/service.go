@@ -124,8 +124,6 @@ type record struct {
 	words.Session
 	// AgentSession is what the agent called the conversation in the last turn.
 	AgentSession string `json:"agentSession,omitempty"`
-	// Waiting is true if a turn runs or waits.
-	Waiting bool `json:"waiting,omitempty"`
 }
 
 // turn is the document of a turn.

@@ -181,7 +181,7 @@ func (s *Service) queue(ctx context.Context, o *openSession, m words.Message) (w
 	o.turns = append(o.turns, t)
 	o.touch(t.N)
 	o.used(s.cfg.Now())
-	o.TurnCount, o.Waiting = len(o.turns), true
+	o.TurnCount = len(o.turns)
 	o.tell(words.EventMessage, t.Turn)
 	if err := s.save(ctx, o); err != nil {
 		return words.Turn{}, err
@@ -284,10 +284,6 @@ func (s *Service) pick(id api.SessionID, w *worker, stop context.CancelFunc) (p 
 			s.mu.Lock()
 			delete(s.workers, id)
 			s.mu.Unlock()
-			if n == 0 && o.Waiting {
-				o.Waiting = false
-				return s.save(s.life, o)
-			}
 			return nil
 		}
 		if o.State != words.Running && s.left(s.life, o) {
