@@ -13,6 +13,9 @@ const (
 // HostPrograms begins what Restores of a [NodeCapacity] has of the node's own programs.
 const HostPrograms = "host-"
 
+// InArchive begins what Restores has of the node's archive: a digest of the address, which may have names that others need not see.
+const InArchive = "archive-"
+
 // NodeCapacity is what a node has and promised, as of its last renewal.
 type NodeCapacity struct {
 	// MemoryBudget is the memory that can be promised to sandboxes, MemoryPromised what is, in bytes. MemoryBudget is 0 if sandboxes are not on the node unless a
@@ -36,7 +39,7 @@ type NodeCapacity struct {
 	// Isolations are the backends that can start sandboxes. Templates are names of templates and images, 200 at most.
 	Isolations []string `json:"isolations,omitempty"`
 	Templates  []string `json:"templates,omitempty"`
-	// Restores names the saved states that it can restore: digests of backends with their kernels, guests and processors, and of its own programs.
+	// Restores names the saved states that it can restore: digests of backends with their kernels, guests and processors, of its own programs, and of the address of its archive.
 	Restores []string `json:"restores,omitempty"`
 	// ClockAheadMS is how far its clock is ahead of that of the database; negative if it is behind.
 	ClockAheadMS int64  `json:"clockAheadMs,omitempty"`

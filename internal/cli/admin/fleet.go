@@ -89,9 +89,15 @@ func showNodes(a *app.App, f admin.Fleet) error {
 		return err
 	}
 	var noArchive []string
+	archives := map[string][]string{} // the nodes that have each
 	for _, n := range f.Nodes {
 		if n.Capacity.NoArchive && several && !n.Gone {
 			noArchive = append(noArchive, human.Sanitize(n.Name))
+		}
+		for _, one := range n.Capacity.Restores {
+			if strings.HasPrefix(one, api.InArchive) && !n.Gone {
+				archives[one] = append(archives[one], human.Sanitize(n.Name))
+			}
 		}
 		switch {
 		case n.Gone:
@@ -113,6 +119,16 @@ func showNodes(a *app.App, f admin.Fleet) error {
 	}
 	if len(noArchive) > 0 {
 		a.Note("without an archive: %s. Sandboxes there do not move to other nodes, and tasks on repositories, plans and sessions of a node that ends are lost", strings.Join(noArchive, ", "))
+	}
+	if len(archives) > 1 {
+		var groups []string
+		for _, names := range archives {
+			groups = append(groups, "one of "+strings.Join(names, ", "))
+		}
+		slices.Sort(groups)
+		a.Note("different archives: %s. Sandboxes do not move between these nodes, and work continues only where its files are", strings.Join(groups, "; "))
+	}
+	if len(noArchive) > 0 || len(archives) > 1 {
 		a.Note("  next: set daemon.layer-archive (HORTUS_LAYER_ARCHIVE) to the same archive on all nodes, and start their daemons again")
 	}
 	return nil

@@ -22,11 +22,11 @@ func TestShowNodes(t *testing.T) {
 	a := &app.App{Flags: &app.Flags{}, Env: app.Env{Stdout: &out, Stderr: &err}}
 	const gib = 1 << 30
 	f := admin.Fleet{Initialized: true, Self: "na", Nodes: []admin.FleetNode{
-		{ID: "na", Name: "a", Address: "a:7071", State: api.NodeReady, Capacity: api.NodeCapacity{MemoryPromised: gib, MemoryBudget: 8 * gib, ClockAheadMS: 5000}},
-		{ID: "nb", Name: "b", Address: "b:7071", State: api.NodeReady, Unreached: "no such host", Capacity: api.NodeCapacity{MemoryPromised: gib}},
-		{ID: "nd", Name: "d", Address: "d:7071", State: api.NodeReady, Capacity: api.NodeCapacity{DiskFull: true, ClockAheadMS: -3_600_000}},
+		{ID: "na", Name: "a", Address: "a:7071", State: api.NodeReady, Capacity: api.NodeCapacity{MemoryPromised: gib, MemoryBudget: 8 * gib, ClockAheadMS: 5000, Restores: []string{"archive-1", "host-1"}}},
+		{ID: "nb", Name: "b", Address: "b:7071", State: api.NodeReady, Unreached: "no such host", Capacity: api.NodeCapacity{MemoryPromised: gib, Restores: []string{"archive-2"}}},
+		{ID: "nd", Name: "d", Address: "d:7071", State: api.NodeReady, Capacity: api.NodeCapacity{DiskFull: true, ClockAheadMS: -3_600_000, Restores: []string{"archive-1"}}},
 		{ID: "ng", Name: "g", Address: "g:7071", State: api.NodeReady, Capacity: api.NodeCapacity{Full: true, Sandboxes: 4}},
-		{ID: "nc", Name: "c", State: api.NodeDraining, Gone: true, Capacity: api.NodeCapacity{Sandboxes: 3, NoArchive: true}},
+		{ID: "nc", Name: "c", State: api.NodeDraining, Gone: true, Capacity: api.NodeCapacity{Sandboxes: 3, NoArchive: true, Restores: []string{"archive-3"}}},
 		{ID: "ne", Name: "e", State: api.NodeReady, Unreached: "missing address", Capacity: api.NodeCapacity{NoArchive: true}},
 		{ID: "nf", Name: "f", State: api.NodeReady, Capacity: api.NodeCapacity{NoArchive: true}},
 	}}
@@ -39,7 +39,7 @@ func TestShowNodes(t *testing.T) {
 		}
 	}
 	for _, line := range []string{`^b cannot be reached from here, at b:7071: no such host$`, `HORTUS_FLEET_ADDRESS`, `^the clock of d is 1h0m0s behind that of the database$`,
-		`^e has no listener for other nodes: they cannot reach what it has$`, `^f has no listener`, `^  next: set fleet.listen \(HORTUS_FLEET_LISTEN\) of f, for example`, `^without an archive: e, f\. Sandboxes there`, `HORTUS_LAYER_ARCHIVE`} {
+		`^e has no listener for other nodes: they cannot reach what it has$`, `^f has no listener`, `^  next: set fleet.listen \(HORTUS_FLEET_LISTEN\) of f, for example`, `^without an archive: e, f\. Sandboxes there`, `^different archives: one of a, d; one of b\. Sandboxes do not move`, `HORTUS_LAYER_ARCHIVE`} {
 		if !regexp.MustCompile("(?m)" + line).Match(err.Bytes()) {
 			t.Errorf("no line %s in\n%s", line, &err)
 		}
@@ -48,6 +48,12 @@ func TestShowNodes(t *testing.T) {
 		if strings.Contains(err.String(), text) {
 			t.Errorf("%s:\n%s", text, &err)
 		}
+	}
+
+	// Nodes with the same archive, which a node that is gone does not have.
+	err.Reset()
+	if serr := showNodes(a, admin.Fleet{Initialized: true, Self: "na", Nodes: []admin.FleetNode{f.Nodes[0], f.Nodes[2], f.Nodes[4]}}); serr != nil || strings.Contains(err.String(), "archive") {
+		t.Errorf("the same archive: %v\n%s", serr, &err)
 	}
 
 	// A daemon alone, with rows in Postgres, needs neither.

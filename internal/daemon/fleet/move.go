@@ -261,13 +261,10 @@ func (f *Fleet) needs(ctx context.Context, s api.Sandbox) ([]string, error) {
 	return append(needs, f.archive()), err
 }
 
-// inArchive begins what Restores has of the archive of a node.
-const inArchive = "archive-"
-
-// archive is what Restores has of the archive of this node: a digest, because an address may have names that others need not see.
+// archive is what Restores has of the archive of this node.
 func (f *Fleet) archive() string {
 	sum := sha256.Sum256([]byte(f.cfg.Archive))
-	return inArchive + hex.EncodeToString(sum[:8])
+	return api.InArchive + hex.EncodeToString(sum[:8])
 }
 
 // targets returns the nodes that can continue a sandbox of this one, or why there is none.
@@ -316,7 +313,7 @@ func lacks(n store.Node, needs []string) string {
 	for _, need := range needs {
 		switch {
 		case slices.Contains(n.Capacity.Restores, need):
-		case strings.HasPrefix(need, inArchive):
+		case strings.HasPrefix(need, api.InArchive):
 			return "has another archive (daemon.layer-archive)"
 		case strings.HasPrefix(need, api.HostPrograms):
 			return "has other files in its template host, as each machine has: sandboxes of an image move"
