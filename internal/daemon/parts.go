@@ -276,7 +276,7 @@ func (s *System) openSandboxes(ctx context.Context) error {
 		return err
 	}
 	s.onClose(func(context.Context) error { return guest.Close() })
-	s.host = image.NewHost(image.Config{Store: s.layers, Home: s.cfg.Home, Path: s.cfg.Path, Toolchains: s.cfg.Toolchains, Logger: s.log, Sudo: guest, SudoKey: build()})
+	s.host = image.NewHost(image.Config{Store: s.layers, Home: s.cfg.Home, Path: s.cfg.Path, Toolchains: s.cfg.Toolchains, Alike: s.node != "" && s.archive != nil, Logger: s.log, Sudo: guest, SudoKey: build()})
 	if s.images, err = oci.Open(oci.Config{
 		Dir: s.dir.Path("images"), Layers: s.layers, Sudo: guest, SudoKey: build(), Logger: s.log,
 		CheckIsolation: func(name string) error { return s.sandboxes.Backends.Known(name) },

@@ -31,10 +31,13 @@ type Log interface {
 	Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error)
 }
 
-// Templates returns the layers of a template, the lowest first. It fails with KindNotFound
-// for an unknown name.
+// Templates are what sandboxes start from.
 type Templates interface {
+	// Layers returns the layers of a template, the lowest first. It fails with KindNotFound
+	// for an unknown name.
 	Layers(ctx context.Context, name string) ([]layer.Digest, error)
+	// Shows reports whether a layer with the programs of a host has those of this host as they are now.
+	Shows(d layer.Digest) (bool, error)
 }
 
 // Snapshots stores saved states.

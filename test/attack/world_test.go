@@ -64,6 +64,7 @@ type hostTemplate layer.Digest
 func (d hostTemplate) Layers(context.Context, string) ([]layer.Digest, error) {
 	return []layer.Digest{layer.Digest(d)}, nil
 }
+func (d hostTemplate) Shows(o layer.Digest) (bool, error) { return o == layer.Digest(d), nil }
 
 // serverSandboxes gives the server the manager in the server's words.
 type serverSandboxes struct {

@@ -37,6 +37,7 @@ type hostTemplate struct{ digest layer.Digest }
 func (h hostTemplate) Layers(context.Context, string) ([]layer.Digest, error) {
 	return []layer.Digest{h.digest}, nil
 }
+func (h hostTemplate) Shows(d layer.Digest) (bool, error) { return d == h.digest, nil }
 
 func newPooled(t *testing.T, size int) *pooled {
 	t.Helper()

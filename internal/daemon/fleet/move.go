@@ -316,7 +316,7 @@ func lacks(n store.Node, needs []string) string {
 		case strings.HasPrefix(need, api.InArchive):
 			return "has another archive (daemon.layer-archive)"
 		case strings.HasPrefix(need, api.HostPrograms):
-			return "has other files in its template host, as each machine has: sandboxes of an image move"
+			return "has other files in its template host: sandboxes move if their machines have the same files below /usr, or if they are of an image"
 		default:
 			return "has another build of Hortus, or another processor"
 		}

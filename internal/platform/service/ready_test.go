@@ -65,6 +65,7 @@ func (b slow) Prepare(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, 
 type noLayers struct{}
 
 func (noLayers) Layers(context.Context, string) ([]layer.Digest, error) { return nil, nil }
+func (noLayers) Shows(layer.Digest) (bool, error)                       { return false, nil }
 
 // starting is a service whose pool is only begun, as far as readiness goes.
 func starting(t *testing.T, pool int, within time.Duration) (*Service, slow, servicetest.Manager) {

@@ -45,6 +45,8 @@ func (templates) Layers(_ context.Context, name string) ([]layer.Digest, error) 
 	return nil, nil
 }
 
+func (templates) Shows(layer.Digest) (bool, error) { return false, nil }
+
 // world is a manager over the real store and the process backend.
 type world struct {
 	*manager.Manager

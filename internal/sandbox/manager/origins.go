@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -86,11 +85,14 @@ func (o *origins) restorable(ctx context.Context, b sandbox.Backend, s api.Snaps
 			continue
 		}
 		// It shows this machine's own programs, which may have changed since.
-		now, err := o.templates.Layers(ctx, hostTemplate)
+		same, err := o.templates.Shows(layer.Digest(d))
+		if same { // its tree may be missing on a machine with the same files
+			_, err = o.templates.Layers(ctx, hostTemplate)
+		}
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(now, layer.Digest(d)) {
+		if !same {
 			return api.Errorf(api.KindConflict, "snapshot %s depends on programs of the machine where it was taken, which have changed or are others here (%.17s)", s.ID, d).
 				WithHint("take a new snapshot; to start it on other machines, take it of a sandbox with a container image (--template)")
 		}

@@ -326,6 +326,12 @@ func (h *hostLayers) Layers(_ context.Context, name string) ([]layer.Digest, err
 	return []layer.Digest{h.now}, nil
 }
 
+func (h *hostLayers) Shows(d layer.Digest) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return d == h.now, nil
+}
+
 // allRows are those of both.
 type allRows interface {
 	sandbox.Rows

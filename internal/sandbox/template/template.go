@@ -66,6 +66,9 @@ func (t *Templates) Layers(ctx context.Context, name string) ([]layer.Digest, er
 	return []layer.Digest{t.tree.Digest}, nil
 }
 
+// Shows implements sandbox.Templates.
+func (t *Templates) Shows(d layer.Digest) (bool, error) { return t.host.Shows(d) }
+
 // imageLayers returns the layers of a container image.
 func (t *Templates) imageLayers(name string) ([]layer.Digest, error) {
 	if !t.isImage(name) {

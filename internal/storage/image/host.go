@@ -38,7 +38,9 @@ type Config struct {
 	// content: a template with another one is another template.
 	Sudo    *os.File
 	SudoKey string
-	Logger  *slog.Logger
+	// Alike is set if other machines use the layer, too: those with the same files then have the same digest.
+	Alike  bool
+	Logger *slog.Logger
 	// Progress, when set, receives each step of a build, from the goroutine that
 	// called Prepare.
 	Progress func(step string)
@@ -52,6 +54,9 @@ type Host struct {
 	cfg Config
 
 	mu sync.Mutex // one build at a time
+
+	all          sync.Mutex // one look at all files at a time
+	allOf, allIs layer.Digest
 }
 
 // NewHost makes a Host. It reads nothing yet.
@@ -192,7 +197,7 @@ func (b *builder) build() (layer.Tree, error) {
 
 // system shows /usr and what a host may have beside it.
 func (b *builder) system() error {
-	for _, d := range []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec"} {
+	for _, d := range append([]string{"usr"}, besideUsr...) {
 		fi, err := os.Lstat(b.host(d))
 		switch {
 		case errors.Is(err, os.ErrNotExist):

@@ -2,10 +2,13 @@ package image
 
 import (
 	"context"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -414,6 +417,79 @@ func TestFingerprintChanges(t *testing.T) {
 		if after, err := h.Digest(); err != nil || after == before {
 			t.Errorf("%s does not change the fingerprint (%v)", name, err)
 		}
+	}
+}
+
+// TestAlike: a copy of a machine has the same digest if it is asked for, another one otherwise, and another one after any change. Either digest is known as that of the machine.
+func TestAlike(t *testing.T) {
+	root, home := fakeHost(t)
+	copied := filepath.Join(t.TempDir(), "copy")
+	if out, err := exec.Command("cp", "-a", root, copied).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	const mode, deep = "usr/bin/python3", "usr/lib/a/b/c/d"
+	for _, r := range []string{root, copied} {
+		file := filepath.Join(r, deep)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("one"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	digest := func(root string, alike bool) layer.Digest {
+		t.Helper()
+		h := newHost(t, root, home)
+		h.cfg.Alike = alike
+		d, err := h.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	one := digest(root, true)
+	if digest(copied, true) != one || digest(root, false) == digest(copied, false) {
+		t.Errorf("the copy is %s, the machine %s", digest(copied, true), one)
+	}
+	for _, d := range []layer.Digest{one, digest(copied, false)} {
+		if same, err := newHost(t, copied, home).Shows(d); err != nil || !same {
+			t.Errorf("the copy does not show %s: %v", d, err)
+		}
+	}
+	if same, err := newHost(t, copied, home).Shows(digest(root, false)); err != nil || same {
+		t.Errorf("the copy shows what is the machine's alone: %v", err)
+	}
+	in := func(p string) string { return filepath.Join(copied, p) }
+	last := one
+	for _, change := range []struct {
+		what string
+		do   func() error
+	}{
+		{"a mode", func() error { return os.Chmod(in(mode), 0o700) }},
+		{"a time", func() error { return os.Chtimes(in(deep), time.Unix(1, 0), time.Unix(1, 1)) }},
+		{"a size", func() error {
+			return errors.Join(os.WriteFile(in(deep), []byte("longer"), 0o644), os.Chtimes(in(deep), time.Unix(1, 0), time.Unix(1, 1)))
+		}},
+		{"a name", func() error { return os.Rename(in(deep), in(deep+"e")) }},
+		{"a link", func() error { return os.Symlink("e", in(deep)) }},
+		{"another target", func() error { return errors.Join(os.Remove(in(deep)), os.Symlink("f", in(deep))) }},
+		{"a certificate", func() error { return os.WriteFile(in("etc/ssl/certs/n.pem"), nil, 0o644) }},
+		{"a directory less", func() error { return os.RemoveAll(in("usr/lib/a")) }},
+	} {
+		if err := change.do(); err != nil {
+			t.Fatal(err)
+		}
+		now := digest(copied, true)
+		if now == last {
+			t.Errorf("%s does not change the digest", change.what)
+		}
+		last = now
+	}
+	if same, err := newHost(t, copied, home).Shows(one); err != nil || same {
+		t.Errorf("after its changes the copy shows the same: %v", err)
 	}
 }
 

@@ -60,7 +60,7 @@ machine() { # NAME NUMBER
 }
 node() { # NAME NUMBER: a machine for Hortus
 	machine "$@"
-	install -m 755 "$BIN" "$W/$1/bin/hortus"
+	install -p -m 755 "$BIN" "$W/$1/bin/hortus" # the files of all machines are those of one image
 	ln -s /usr/bin/git "$W/$1/bin/git"
 	enter "$1" sh -ec "mount --bind $W/$1/root /root; mount --bind $W/$1/etc /etc/hortus; mount --bind $W/$1/lib /var/lib/hortus; mount --bind $W/$1/bin /usr/local/bin" || die "machine $1"
 }
@@ -130,6 +130,7 @@ machine laptop 30
 mkdir "$W/laptop/home"; install -m 755 "$BIN" "$W/laptop/bin/hortus"
 enter laptop sh -ec "mount --bind $W/laptop/home /root; mount --bind $W/laptop/bin /usr/local/bin"
 node a 11; node b 12; node c 13
+echo >"$W/c/bin/other" # but c has one more
 
 mkdir -p "$W/pg" "$W/s3/layers" && chown postgres "$W/pg" && chmod 711 "$W/db"
 install -o postgres -m 600 "$W/servers.key" "$W/pg-servers.key"
@@ -323,7 +324,7 @@ on laptop "$(door $ALIVE) fleet ls"
 
 # ---- Drain and remove a node ----
 
-note "A drain moves a sandbox of an image with its memory; one of the template host stays, since it shows the files of its machine"
+note "A drain moves sandboxes with their memory: one of an image to any machine, one of the template host to one with the same files"
 mkdir -p "$W/image/root/bin" "$W/image/root/tmp"
 cp /bin/busybox "$W/image/root/bin/" || die "no /bin/busybox: apt-get install busybox"
 for p in sh sleep cat echo kill; do ln -s busybox "$W/image/root/bin/$p"; done
@@ -334,28 +335,30 @@ for m in a b c; do
 	tar -C "$W/image" -cf "$W/$m/root/small.tar" manifest.json config.json layer.tar
 	on $m 'hortus template create small --from-image /root/small.tar'
 done
-onb() { # FLAGS: a sandbox on node b, in $id
-	for _ in $(seq 30); do
-		typed laptop "$(door a) sandbox create --ttl 20m $1"
+onnode() { # NODE FLAGS: a sandbox there, in $id
+	for _ in $(seq 40); do
+		typed laptop "$(door a) sandbox create --ttl 20m $2"
 		id=$(tail -1 <<<"$out")
-		quietly laptop "$(door a) sandbox show $id" | grep -qE "node +b" && return
+		quietly laptop "$(door a) sandbox show $id" | grep -qE "node +$1" && return
 		quietly laptop "$(door a) sandbox kill $id" >/dev/null
 	done
-	die "no sandbox is placed on b"
+	die "no sandbox is placed on $1"
 }
-onb "--template small"; MOVED=$id
-onb ""; STAYS=$id
-on laptop "$(door a) sandbox exec $MOVED -- sh -c 'echo kept >/tmp/file; (x=41; trap \"x=\\\$((x+1)); echo \\\$x >/tmp/x\" USR1; while :; do sleep 1; done) >/dev/null 2>&1 & echo \$! >/tmp/pid'"
+onnode b "--template small"; MOVED=$id
+onnode b ""; ALIKE=$id
+onnode c ""; STAYS=$id
+for id in $MOVED $ALIKE; do
+	on laptop "$(door a) sandbox exec $id -- sh -c 'echo kept >/tmp/file; (x=41; trap \"x=\\\$((x+1)); echo \\\$x >/tmp/x\" USR1; while :; do sleep 1; done) >/dev/null 2>&1 & echo \$! >/tmp/pid'"
+done
 on laptop "$(door c) fleet drain b"
 want "$MOVED +moved to [ac], and runs there"
-want "$STAYS +stays: .*template host"
-want 'still on b: [1-9]'
-on laptop "$(door b) sandbox exec $MOVED -- sh -c 'kill -USR1 \$(cat /tmp/pid); sleep 2; cat /tmp/x /tmp/file'"
-want '^42$'; want '^kept$'
+want "$ALIKE +moved to a, and runs there"
+for id in $MOVED $ALIKE; do
+	on laptop "$(door b) sandbox exec $id -- sh -c 'kill -USR1 \$(cat /tmp/pid); sleep 2; cat /tmp/x /tmp/file'"
+	want '^42$'; want '^kept$'
+done
 on laptop "$(door b) sandbox show $MOVED"
 want 'node +[ac]'
-fails laptop "$(door c) fleet rm b"
-want 'still has [1-9][0-9]* sandboxes'
 on laptop "$(door c) fleet drain b --force --wait 1m"
 want 'nothing is left on b: stop its daemon, then: hortus fleet rm b'
 on b 'hortus daemon stop'
@@ -365,6 +368,11 @@ on laptop "$(door c) fleet ls"
 wantnot '^b '
 
 note "From machines to Kubernetes: the machines are stopped"
+on laptop "$(door a) fleet drain c"
+want "$STAYS +stays: .*other files in its template host"
+want 'still on c: [1-9]'
+fails laptop "$(door a) fleet rm c"
+want 'still has [1-9][0-9]* sandbox'
 on laptop "$(door a) fleet drain c --force --wait 1m"
 on c 'hortus daemon stop'
 on laptop "$(door a) sandbox exec $MOVED -- cat /tmp/x"
