@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -111,7 +112,7 @@ func readFile(a *app.App, name, flag string) (f file, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(&f); err != nil {
-		return f, api.Errorf(api.KindInvalid, "%s: %s: %w", flag, name, err).WithHint("see docs/plans.md for the format")
+		return f, api.Errorf(api.KindInvalid, "%s: %s: %s", flag, name, problem(err)).WithHint("a file has for example: items: [{id: fix, request: Fix the failing test}]; docs/plans.md lists all fields")
 	}
 	if err := dec.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
 		return f, api.Errorf(api.KindInvalid, "%s: %s has more than one document", flag, name)
@@ -121,6 +122,23 @@ func readFile(a *app.App, name, flag string) (f file, err error) {
 	}
 	return f, nil
 }
+
+// problem is what is wrong with a file, without the names of types.
+func problem(err error) string {
+	var wrong *yaml.TypeError
+	if !errors.As(err, &wrong) {
+		return err.Error()
+	}
+	text := strings.Join(wrong.Errors, "; ")
+	text = unknownField.ReplaceAllString(text, `there is no field "$1"`)
+	return wrongValue.ReplaceAllString(text, "$1 is not what the format has here")
+}
+
+// Errors of the decoder in its own words.
+var (
+	unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	wrongValue   = regexp.MustCompile(`cannot unmarshal \S+ (.+?) into \S+`)
+)
 
 // Run starts a plan.
 func (c *startCmd) Run(ctx app.Context, a *app.App) error {
