@@ -397,7 +397,7 @@ func usage(err error) string {
 	if got := looksLikeFlag.FindStringSubmatch(text); got != nil {
 		return got[1] + " has no value: " + strconv.Quote(got[2]) + " would be a flag"
 	}
-	return notNumber.ReplaceAllString(text, "$1 is not a number")
+	return strings.Replace(notNumber.ReplaceAllString(text, "$1 is not a number"), `,"" but got `, ` but got `, 1)
 }
 
 // wantsJSON reports whether a command line that cannot be parsed asks for a document.

@@ -249,6 +249,7 @@ func TestUsage(t *testing.T) {
 		{"run x --timeout -5s", 2, `--timeout has no value: "-5s" would be a flag`},
 		{"run x --timeout -5s", 2, "next: --timeout=-5s"},
 		{"run x --timeout", 2, "--timeout has no value\n"},
+		{"egress log --result some", 2, `"waiting","alarm" but got "some"`},
 		{"task ls --limit ten", 2, `--limit: "ten" is not a number`},
 		{"task x --cost much", 2, `--cost: "much" is not a number`},
 		{"run x --memory 12Q", 2, "--memory"},

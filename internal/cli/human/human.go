@@ -111,7 +111,7 @@ const maxAnswer = 4000
 // line breaks. The result is one line of printable characters.
 func Sanitize(s string) string { return SanitizeTo(s, maxLine, " ") }
 
-// SanitizeAnswer is Sanitize with room for a diagnosis or a question: what to do is at its end.
+// SanitizeAnswer is Sanitize with the bound of a diagnosis or a question, whose end says what to do.
 func SanitizeAnswer(s string) string { return SanitizeTo(s, maxAnswer, " ") }
 
 // SanitizeTo is clean with another bound, in runes, and another text for a tab.
