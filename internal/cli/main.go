@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -143,11 +145,12 @@ func parseAndRun(ctx context.Context, a *app.App, args []string) (err error) {
 		return a.ConfigErr
 	}
 	if err != nil {
+		a.Flags.JSON = a.Flags.JSON || wantsJSON(a, args)
 		var e *api.Error
 		if errors.As(err, &e) {
 			return &app.Failure{Code: 2, Err: api.Errorf(api.KindInvalid, "%s", err).WithHint("%s", e.Hint)}
 		}
-		return &app.Failure{Code: 2, Err: api.Errorf(api.KindInvalid, "%s", err).WithHint("%s", usageHint(err))}
+		return &app.Failure{Code: 2, Err: api.Errorf(api.KindInvalid, "%s", usage(err)).WithHint("%s", usageHint(err))}
 	}
 	a.Parsed = k
 	a.StartLog()
@@ -361,11 +364,47 @@ func usageHint(err error) string {
 			return "a branch is named with an equals sign: --branch=NAME"
 		}
 	}
-	var unknown *kong.ParseError
-	if errors.As(err, &unknown) && strings.HasPrefix(err.Error(), "unknown flag") && unknown.Context != nil && unknown.Context.Selected() != nil {
-		if name := unknown.Context.Selected().Path(); strings.HasSuffix(name, "sandbox run") || strings.HasSuffix(name, "sandbox exec") {
-			return "flags of the command inside go behind it, or behind --: hortus sandbox run -- ls --all. A sandbox of run is always removed"
+	if got := looksLikeFlag.FindStringSubmatch(err.Error()); got != nil {
+		return got[1] + "=" + got[2]
+	}
+	command := "hortus"
+	if parse != nil && parse.Context != nil {
+		for _, p := range parse.Context.Path {
+			if p.Command != nil {
+				command = p.Command.FullPath()
+			}
 		}
 	}
-	return "hortus --help, or hortus COMMAND --help"
+	if strings.HasPrefix(err.Error(), "unknown flag") && (command == "hortus sandbox run" || command == "hortus sandbox exec") {
+		return "flags of the command inside go behind it, or behind --: hortus sandbox run -- ls --all. A sandbox of run is always removed"
+	}
+	return command + " --help"
+}
+
+// Errors of the parser in its own words.
+var (
+	looksLikeFlag = regexp.MustCompile(`^(--[a-z-]+): expected \S+ value but got "(.+)" \(.*\); perhaps try `)
+	noValue       = regexp.MustCompile(`^(--[a-z-]+): expected \S+ value but got "EOL" `)
+	notNumber     = regexp.MustCompile(`expected (?:an int|a float|a valid \d+ bit u?int) but got ("(?:[^"\\]|\\.)*")(?: \(string\))?`)
+)
+
+// usage says what is wrong with a command line.
+func usage(err error) string {
+	text := err.Error()
+	if got := noValue.FindStringSubmatch(text); got != nil {
+		return got[1] + " has no value"
+	}
+	if got := looksLikeFlag.FindStringSubmatch(text); got != nil {
+		return got[1] + " has no value: " + strconv.Quote(got[2]) + " would be a flag"
+	}
+	return strings.Replace(notNumber.ReplaceAllString(text, "$1 is not a number"), `,"" but got `, ` but got `, 1)
+}
+
+// wantsJSON reports whether a command line that cannot be parsed asks for a document.
+func wantsJSON(a *app.App, args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	set, _ := strconv.ParseBool(a.Getenv("HORTUS_JSON"))
+	return set || slices.Contains(args, "--json")
 }

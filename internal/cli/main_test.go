@@ -241,7 +241,17 @@ func TestUsage(t *testing.T) {
 		says string
 	}{
 		{"bogus", 2, "bogus"},
+		{"bogus", 2, "next: hortus --help"},
 		{"run", 2, "sentence"},
+		{"run", 2, "next: hortus run --help"},
+		{"sandbox", 2, "next: hortus sandbox --help"},
+		{"sandbox ttl i4", 2, "next: hortus sandbox ttl --help"},
+		{"run x --timeout -5s", 2, `--timeout has no value: "-5s" would be a flag`},
+		{"run x --timeout -5s", 2, "next: --timeout=-5s"},
+		{"run x --timeout", 2, "--timeout has no value\n"},
+		{"egress log --result some", 2, `"waiting","alarm" but got "some"`},
+		{"task ls --limit ten", 2, `--limit: "ten" is not a number`},
+		{"task x --cost much", 2, `--cost: "much" is not a number`},
 		{"run x --memory 12Q", 2, "--memory"},
 		{"run x --ttl 5", 2, "--ttl"},
 		{"run x --ttl 48h", 2, "--ttl"},
@@ -275,6 +285,14 @@ func TestUsage(t *testing.T) {
 	}
 	if code, stdout, _ := run(t, connect, "", nil, "sandbox", "show", "zz", "--json"); code != 1 || !strings.Contains(stdout, `"kind": "not_found"`) {
 		t.Errorf("an error as JSON: %d, %q", code, stdout)
+	}
+	for _, args := range []string{"bogus --json", "--json sandbox", "run x --memory 12Q --json"} {
+		if code, stdout, _ := run(t, connect, "", nil, strings.Fields(args)...); code != 2 || !strings.Contains(stdout, `"kind": "invalid"`) {
+			t.Errorf("%s: code %d, %q", args, code, stdout)
+		}
+	}
+	if code, stdout, _ := run(t, connect, "", nil, "bogus", "--", "--json"); code != 2 || stdout != "" {
+		t.Errorf("--json of another command: %d, %q", code, stdout)
 	}
 	if code, stdout, _ := run(t, connect, "", nil, "--help"); code != 0 || !strings.Contains(stdout, "sandbox run") {
 		t.Errorf("help: %d, %q", code, stdout)

@@ -268,8 +268,6 @@ func (e *Engine) checkRepo(ctx context.Context, req api.CreateTask) (api.CreateT
 		return invalid("prepareOnly and gateOnly exclude each other")
 	case r.GateOnly && (r.Push || r.MergeRequest || r.Mutant != ""):
 		return invalid("gateOnly changes nothing: push, mergeRequest and mutant cannot be used with it")
-	case len(r.Workspace) > api.MaxWorkspaceName:
-		return invalid("the name of the workspace has %d bytes; the maximum is %d", len(r.Workspace), api.MaxWorkspaceName)
 	case r.NoSetup && r.PrepareOnly:
 		return invalid("noSetup and prepareOnly exclude each other")
 	case r.URL == "" || len(r.URL) > maxURL || len(r.Ref) > 1<<10:
@@ -293,6 +291,11 @@ func (e *Engine) checkRepo(ctx context.Context, req api.CreateTask) (api.CreateT
 	case r.Author.Name == "" || r.Author.Email == "":
 		return req, api.Errorf(api.KindInvalid, "a task on a repository needs an author with a name and an e-mail address").
 			WithHint("Set --author 'Name <email>', or configure git: git config --global user.name ...")
+	}
+	if r.Workspace != "" && !api.WorkspaceID(r.Workspace).Valid() {
+		if err := api.CheckWorkspaceName(r.Workspace); err != nil {
+			return req, err
+		}
 	}
 	if err := checkRepositories(r); err != nil {
 		return req, err

@@ -76,7 +76,7 @@ func TestDoctorOfARepository(t *testing.T) {
 		"package.json": `{"scripts":{"test":"node --test"},"engines":{"node":">=999"}}`, ".devcontainer/devcontainer.json": `{"image":"node:999"} // later`,
 	})
 	r := g.run("doctor", "--repo", needy)
-	for _, want := range []string{"gate        node --test (from", "no  node", "wanted: >=999 by package.json", "hortus task --image node:999 (from .devcontainer/devcontainer.json)"} {
+	for _, want := range []string{"gate        node --test (", "no  node", "wanted: >=999 by package.json", "hortus task --image node:999 (from .devcontainer/devcontainer.json)"} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("%q is missing: %s", want, r)
 		}

@@ -68,7 +68,10 @@ type gvisorStatusCmd struct{}
 // Run prints how far the build is.
 func (*gvisorStatusCmd) Run(_ app.Context, a *app.App) error {
 	b, err := a.GVisor()
-	if api.KindOf(err) == api.KindConflict && !a.Flags.JSON {
+	if api.KindOf(err) == api.KindConflict {
+		if a.Flags.JSON {
+			return a.JSON(gvisorStatus{Phase: "embedded"})
+		}
 		_, err := fmt.Fprintf(a.Env.Stdout, "embedded: gVisor %s is in this binary\n", human.Sanitize(a.Env.Version().GVisor))
 		return err
 	}
@@ -78,13 +81,16 @@ func (*gvisorStatusCmd) Run(_ app.Context, a *app.App) error {
 	return showGVisor(a, b)
 }
 
+// gvisorStatus is the document of --json. The phase is also "embedded".
+type gvisorStatus struct {
+	Phase  gvisorbuild.Phase `json:"phase"`
+	Reason string            `json:"reason,omitempty"`
+}
+
 func showGVisor(a *app.App, b app.GVisor) error {
 	st := b.State()
 	if a.Flags.JSON {
-		return a.JSON(struct {
-			Phase  gvisorbuild.Phase `json:"phase"`
-			Reason string            `json:"reason,omitempty"`
-		}{st.Phase, st.Reason})
+		return a.JSON(gvisorStatus{st.Phase, st.Reason})
 	}
 	said := map[gvisorbuild.Phase]string{
 		gvisorbuild.Missing:  "not built; hortus gvisor build builds it",

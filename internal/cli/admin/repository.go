@@ -132,7 +132,7 @@ func showRepository(a *app.App, r repositoryReport) error {
 	if r.Gate == "" {
 		line("gate", "none: "+r.NoGate+"; set one with --verify CMD")
 	} else {
-		line("gate", r.Gate+" (from "+r.GateFrom+")")
+		line("gate", r.Gate+" ("+r.GateFrom+")")
 	}
 	line("setup", strings.Join(r.Setup, "; "))
 	if r.Image != "" {

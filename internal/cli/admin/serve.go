@@ -236,7 +236,7 @@ func (c *keyRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	for _, id := range c.IDs {
 		k, err := cl.Keys.Revoke(ctx, id)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, app.Missing(err, "hortus key ls"))
 			continue
 		}
 		gone = append(gone, k)

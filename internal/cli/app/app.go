@@ -14,7 +14,7 @@ import (
 	"hortus.dev/internal/platform/config"
 )
 
-// Last names the newest task, or the newest sandbox that lives.
+// Last names the newest task, plan or workspace, or the newest sandbox that lives.
 const Last = "last"
 
 // App is one run of one command.

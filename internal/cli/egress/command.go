@@ -44,7 +44,8 @@ func find(ctx context.Context, cl *client.Client, id string) (*client.Sandbox, e
 		}
 		id = string(list[0].ID)
 	}
-	return cl.Sandboxes.Get(ctx, id)
+	s, err := cl.Sandboxes.Get(ctx, id)
+	return s, app.Missing(err, "hortus sandbox ls --all")
 }
 
 // hosts are the arguments of allow and deny.

@@ -103,10 +103,16 @@ func FirstLine(s string) string {
 // maxLine bounds one line that is shown of a text from elsewhere, in runes.
 const maxLine = 500
 
+// maxAnswer is the same for a diagnosis.
+const maxAnswer = 4000
+
 // Sanitize makes a text harmless for a terminal and a log: what could move the
 // cursor, change colours, reorder or hide text is shown as an escape, and so are
 // line breaks. The result is one line of printable characters.
 func Sanitize(s string) string { return SanitizeTo(s, maxLine, " ") }
+
+// SanitizeAnswer is Sanitize with the bound of a diagnosis or a question, whose end says what to do.
+func SanitizeAnswer(s string) string { return SanitizeTo(s, maxAnswer, " ") }
 
 // SanitizeTo is clean with another bound, in runes, and another text for a tab.
 func SanitizeTo(s string, most int, tab string) string {

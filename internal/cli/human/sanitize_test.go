@@ -18,6 +18,16 @@ func TestClean(t *testing.T) {
 	}
 }
 
+func TestAnswer(t *testing.T) {
+	long := strings.Repeat("why ", 300) + "what to do"
+	if got := SanitizeAnswer(long); got != long {
+		t.Errorf("a diagnosis of %d characters ends with %q", len(long), got[max(0, len(got)-20):])
+	}
+	if got := SanitizeAnswer(strings.Repeat("x", 5000)); len(got) != maxAnswer+3 {
+		t.Errorf("%d characters are shown", len(got))
+	}
+}
+
 func FuzzClean(f *testing.F) {
 	f.Add("a\x1b]0;title\x07b")
 	f.Add("\xc2\x9b2J\u2066x")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -47,7 +48,31 @@ func (Command) Help() string {
 
 // one names a plan.
 type one struct {
-	ID api.PlanID `arg:"" name:"id" complete:"plans" help:"ID of the plan, or a unique prefix of it."`
+	ID api.PlanID `arg:"" name:"id" complete:"plans" help:"ID of the plan, a unique prefix of it, or last for the newest one."`
+}
+
+// get returns the plan of an argument.
+func (o one) get(ctx context.Context, cl *client.Client) (words.Plan, error) {
+	if o.ID != app.Last {
+		return cl.Plans.Get(ctx, o.ID)
+	}
+	list, err := cl.Plans.List(ctx, true)
+	if err == nil && len(list) == 0 {
+		err = api.Errorf(api.KindNotFound, "there is no plan").WithHint(`start one: hortus plan start --repo . "REQUEST"`)
+	}
+	if err != nil {
+		return words.Plan{}, err
+	}
+	return cl.Plans.Get(ctx, list[0].ID)
+}
+
+// change changes the plan of an argument and prints what it is afterwards.
+func (o one) change(ctx context.Context, a *app.App, cl *client.Client, do func(context.Context, api.PlanID) (words.Plan, error)) error {
+	p, err := o.get(ctx, cl)
+	if err != nil {
+		return err
+	}
+	return changed(a)(do(ctx, p.ID))
 }
 
 type startCmd struct {
@@ -87,7 +112,7 @@ func readFile(a *app.App, name, flag string) (f file, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(&f); err != nil {
-		return f, api.Errorf(api.KindInvalid, "%s: %s: %w", flag, name, err).WithHint("see docs/plans.md for the format")
+		return f, api.Errorf(api.KindInvalid, "%s: %s: %s", flag, name, problem(err)).WithHint("a file has for example: items: [{id: fix, request: Fix the failing test}]; docs/plans.md lists all fields")
 	}
 	if err := dec.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
 		return f, api.Errorf(api.KindInvalid, "%s: %s has more than one document", flag, name)
@@ -97,6 +122,23 @@ func readFile(a *app.App, name, flag string) (f file, err error) {
 	}
 	return f, nil
 }
+
+// problem is what is wrong with a file, without the names of types.
+func problem(err error) string {
+	var wrong *yaml.TypeError
+	if !errors.As(err, &wrong) {
+		return err.Error()
+	}
+	text := strings.Join(wrong.Errors, "; ")
+	text = unknownField.ReplaceAllString(text, `there is no field "$1"`)
+	return wrongValue.ReplaceAllString(text, "$1 is not what the format has here")
+}
+
+// Errors of the decoder in its own words.
+var (
+	unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	wrongValue   = regexp.MustCompile(`cannot unmarshal \S+ (.+?) into \S+`)
+)
 
 // Run starts a plan.
 func (c *startCmd) Run(ctx app.Context, a *app.App) error {
@@ -231,7 +273,7 @@ type showCmd struct {
 
 // Run shows a plan.
 func (c *showCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	p, err := cl.Plans.Get(ctx, c.ID)
+	p, err := c.get(ctx, cl)
 	switch {
 	case err != nil:
 		return err
@@ -261,14 +303,18 @@ type watchCmd struct{ one }
 
 // Run follows a plan.
 func (c *watchCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	return follow(ctx, a, cl, c.ID, nil)
+	p, err := c.get(ctx, cl)
+	if err != nil {
+		return err
+	}
+	return follow(ctx, a, cl, p.ID, nil)
 }
 
 type approveCmd struct{ one }
 
 // Run approves a plan.
 func (c *approveCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	return changed(a)(cl.Plans.Approve(ctx, c.ID))
+	return c.change(ctx, a, cl, cl.Plans.Approve)
 }
 
 // changed prints what a plan is after a change.
@@ -296,7 +342,11 @@ func (c *editCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	if err != nil {
 		return err
 	}
-	p, err := cl.Plans.Edit(ctx, c.ID, words.Edit{Items: f.Items})
+	p, err := c.get(ctx, cl)
+	if err != nil {
+		return err
+	}
+	p, err = cl.Plans.Edit(ctx, p.ID, words.Edit{Items: f.Items})
 	if err != nil || a.Flags.JSON {
 		return changed(a)(p, err)
 	}
@@ -313,7 +363,9 @@ type answerCmd struct {
 
 // Run answers an item.
 func (c *answerCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	return changed(a)(cl.Plans.Answer(ctx, c.ID, words.Answer{Item: c.Item, Grant: c.Grant}))
+	return c.change(ctx, a, cl, func(ctx context.Context, id api.PlanID) (words.Plan, error) {
+		return cl.Plans.Answer(ctx, id, words.Answer{Item: c.Item, Grant: c.Grant})
+	})
 }
 
 type retryCmd struct {
@@ -324,7 +376,9 @@ type retryCmd struct {
 
 // Run tries items again.
 func (c *retryCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	return changed(a)(cl.Plans.Retry(ctx, c.ID, words.Retry{Item: c.Item, Message: c.Message}))
+	return c.change(ctx, a, cl, func(ctx context.Context, id api.PlanID) (words.Plan, error) {
+		return cl.Plans.Retry(ctx, id, words.Retry{Item: c.Item, Message: c.Message})
+	})
 }
 
 type replanCmd struct {
@@ -335,28 +389,34 @@ type replanCmd struct {
 
 // Run divides a plan again.
 func (c *replanCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	return changed(a)(cl.Plans.Replan(ctx, c.ID, words.Replan{Message: c.Message, Approve: !c.Yes}))
+	return c.change(ctx, a, cl, func(ctx context.Context, id api.PlanID) (words.Plan, error) {
+		return cl.Plans.Replan(ctx, id, words.Replan{Message: c.Message, Approve: !c.Yes})
+	})
 }
 
 type pauseCmd struct{ one }
 
 // Run pauses a plan.
 func (c *pauseCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	return changed(a)(cl.Plans.Pause(ctx, c.ID))
+	return c.change(ctx, a, cl, cl.Plans.Pause)
 }
 
 type resumeCmd struct{ one }
 
 // Run continues a plan.
 func (c *resumeCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	return changed(a)(cl.Plans.Resume(ctx, c.ID))
+	return c.change(ctx, a, cl, cl.Plans.Resume)
 }
 
 type cancelCmd struct{ one }
 
 // Run cancels a plan.
 func (c *cancelCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	p, err := cl.Plans.Cancel(ctx, c.ID)
+	p, err := c.get(ctx, cl)
+	if err != nil {
+		return err
+	}
+	p, err = cl.Plans.Cancel(ctx, p.ID)
 	if err != nil || a.Flags.JSON {
 		return changed(a)(p, err)
 	}
@@ -397,7 +457,11 @@ func (c *deliverCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	p, err := cl.Plans.Deliver(ctx, c.ID, words.Deliver{
+	p, err := c.get(ctx, cl)
+	if err != nil {
+		return err
+	}
+	p, err = cl.Plans.Deliver(ctx, p.ID, words.Deliver{
 		DeliverTask: api.DeliverTask{Push: c.Push || c.MR, MergeRequest: c.MR, Draft: c.Draft, Target: c.Target, Remote: c.Remote, Stacked: c.Stacked},
 		Follow:      c.Follow, FollowRounds: c.FollowRounds,
 	})

@@ -55,5 +55,5 @@ type unfollowCmd struct{ one }
 
 // Run ends the looks at merge requests.
 func (c *unfollowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	return changed(a)(cl.Plans.Unfollow(ctx, c.ID))
+	return c.change(ctx, a, cl, cl.Plans.Unfollow)
 }

@@ -254,7 +254,7 @@ func line(e api.Event, d *progress.Display, running map[string]bool) {
 		if json.Unmarshal(e.Data, &v) == nil && v.Refused != "" {
 			d.Say("the planner's items were rejected: " + v.Refused)
 		} else if v.Refused == "" {
-			d.Say(fmt.Sprintf("%d items planned", len(v.Items)))
+			d.Say(human.Count(len(v.Items), "item") + " planned")
 		}
 	case words.EventState:
 		var v words.StateEvent

@@ -198,6 +198,6 @@ func (p *Display) Paint(colour, text string) string {
 // Always prints what even --quiet must not hide: why there is no result.
 func (p *Display) Always(head, text string) {
 	if text != "" {
-		fmt.Fprintf(p.w, "hortus: %s%s\n", head, human.Sanitize(text))
+		fmt.Fprintf(p.w, "hortus: %s%s\n", head, human.SanitizeAnswer(text))
 	}
 }

@@ -289,6 +289,14 @@ func (b *limitBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Bytes returns what was written, for a document, where nothing is "" and not null.
+func (b *limitBuffer) Bytes() []byte {
+	if b.Len() == 0 {
+		return []byte{}
+	}
+	return b.Buffer.Bytes()
+}
+
 // Exit codes of `sandbox run` and `sandbox exec` for what is not the command's.
 const (
 	codeHortus     = 125 // Hortus failed

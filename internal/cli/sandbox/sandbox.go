@@ -21,7 +21,8 @@ import (
 // findIn finds the sandbox of an argument.
 func findIn(ctx context.Context, cl *client.Client, id string) (*client.Sandbox, error) {
 	if id != app.Last {
-		return cl.Sandboxes.Get(ctx, id)
+		s, err := cl.Sandboxes.Get(ctx, id)
+		return s, app.Missing(err, "hortus sandbox ls --all")
 	}
 	list, err := cl.Sandboxes.List(ctx, false)
 	if err != nil {

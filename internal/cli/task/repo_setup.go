@@ -101,7 +101,7 @@ func (c *repoDetectCmd) Run(ctx app.Context, a *app.App, cl *client.Client) erro
 			if g.Chosen {
 				name = "gate"
 			}
-			row(name, fmt.Sprintf("%s (from %s; %s)", g.Command, g.From, g.Why))
+			row(name, fmt.Sprintf("%s (%s; %s)", g.Command, g.From, g.Why))
 		}
 		row("no gate", d.NoGate)
 		row("setup", strings.Join(d.Setup, "; "))

@@ -111,7 +111,7 @@ func repoTask(ctx context.Context, a *app.App, id string) (*client.Client, api.T
 	t, err := find(ctx, cl, id)
 	if err == nil && t.Create.Repo == nil {
 		err = api.Errorf(api.KindInvalid, "task %s is not on a repository", t.ID).
-			WithHint("its program is in: hortus task show %s --json, its output in: hortus task logs %s", t.ID, t.ID)
+			WithHint("its program: hortus task code %s; its output: hortus task logs %s", t.ID, t.ID)
 	}
 	return cl, t, err
 }

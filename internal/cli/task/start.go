@@ -435,7 +435,7 @@ func (c *taskReplyCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	old, err := cl.Tasks.Get(ctx, c.ID)
+	old, err := find(ctx, cl, c.ID)
 	if err != nil {
 		return err
 	}

@@ -137,7 +137,7 @@ func (c *taskShowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error 
 	view.ShowProgram(w, t)
 	view.ShowRepo(w, t)
 	if t.Diagnosis != "" {
-		fmt.Fprintf(w, "diagnosis\t%s\n", human.Sanitize(t.Diagnosis))
+		fmt.Fprintf(w, "diagnosis\t%s\n", human.SanitizeAnswer(t.Diagnosis))
 	}
 	if t.Question != "" {
 		fmt.Fprintf(w, "question\t%s\n", human.Sanitize(t.Question))
@@ -274,7 +274,8 @@ func showLog(a *app.App, r io.ReadCloser, what string, l taskLog) error {
 // find finds the task of an argument.
 func find(ctx context.Context, cl *client.Client, id string) (api.Task, error) {
 	if id != app.Last {
-		return cl.Tasks.Get(ctx, id)
+		t, err := cl.Tasks.Get(ctx, id)
+		return t, app.Missing(err, "hortus task ls")
 	}
 	list, err := cl.Tasks.List(ctx, 1)
 	if err != nil {

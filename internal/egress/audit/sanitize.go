@@ -35,12 +35,14 @@ func sanitize(d api.EgressDecision) api.EgressDecision {
 	if d.Commands != nil {
 		commands := make([]string, min(len(d.Commands), maxCommands))
 		for i := range commands {
-			commands[i] = Text(d.Commands[i], maxCommand)
+			commands[i] = Text(oneLine.Replace(d.Commands[i]), maxCommand) // scripts have several
 		}
 		d.Commands = commands
 	}
 	return d
 }
+
+var oneLine = strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ")
 
 const ellipsis = "…"
 

@@ -1,10 +1,13 @@
 package audit
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"hortus.dev/api"
 )
 
 func TestText(t *testing.T) {
@@ -22,6 +25,14 @@ func TestText(t *testing.T) {
 		if got := Text(in, 20); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
+	}
+}
+
+// A script is shown on one line, without marks of what could not be shown.
+func TestCommandsOfSeveralLines(t *testing.T) {
+	d := sanitize(api.EgressDecision{Commands: []string{"sh -c set -eu\n\tcurl example.org\r\nexit 0", "a\x1b[31m"}})
+	if want := []string{"sh -c set -eu  curl example.org exit 0", "a\uFFFD[31m"}; !slices.Equal(d.Commands, want) {
+		t.Errorf("%q; want %q", d.Commands, want)
 	}
 }
 

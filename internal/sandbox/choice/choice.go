@@ -282,7 +282,7 @@ func Limits(want, defaults api.Limits, report api.BackendReport) (api.Limits, sa
 		}
 	}
 	if want.MemoryBytes < MinMemory {
-		return want, asked, nil, api.Errorf(api.KindInvalid, "memory limit of %d bytes is below the minimum, %d", want.MemoryBytes, MinMemory)
+		return want, asked, nil, api.Errorf(api.KindInvalid, "memory limit of %d bytes is below the minimum of %d MiB", want.MemoryBytes, MinMemory>>20)
 	}
 	if want.Processes < MinProcesses {
 		return want, asked, nil, api.Errorf(api.KindInvalid, "process limit of %d is below the minimum, %d", want.Processes, MinProcesses)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/envd"
 )
 
 // shellTail is how much output of a command that failed is shown, in bytes.
@@ -22,7 +23,7 @@ const shellTail = 2 << 10
 // shell runs a shell command, which must succeed. what names it in errors. cancel, which ends the sandbox, is
 // called if ctx ends while the command runs.
 func (g *Guests) shell(ctx context.Context, id api.SandboxID, what, command string, timeout time.Duration, cancel func()) error {
-	output, x, err := g.output(ctx, id, api.ExecRequest{Args: []string{"sh", "-c", command}, TimeoutMS: timeout.Milliseconds()}, shellTail, cancel)
+	output, x, err := g.output(ctx, id, api.ExecRequest{Args: []string{"sh", "-c", command}, TimeoutMS: timeout.Milliseconds()}, cancel)
 	if err != nil {
 		return fmt.Errorf("the %s %.200q: %w", what, command, err)
 	}
@@ -37,7 +38,7 @@ func (g *Guests) shell(ctx context.Context, id api.SandboxID, what, command stri
 }
 
 // output runs a command to its end, and returns the last bytes of its output.
-func (g *Guests) output(ctx context.Context, id api.SandboxID, req api.ExecRequest, limit int, cancel func()) ([]byte, api.Exit, error) {
+func (g *Guests) output(ctx context.Context, id api.SandboxID, req api.ExecRequest, cancel func()) ([]byte, api.Exit, error) {
 	s, err := g.StartExec(ctx, id, req)
 	if err != nil {
 		return nil, api.Exit{}, err
@@ -59,7 +60,7 @@ func (g *Guests) output(ctx context.Context, id api.SandboxID, req api.ExecReque
 		}
 		if ev.Data != nil {
 			tail = append(append(tail, ev.Data.Stdout...), ev.Data.Stderr...)
-			tail = tail[max(0, len(tail)-limit):]
+			tail = tail[max(0, len(tail)-shellTail):]
 		}
 	}
 }
@@ -77,9 +78,13 @@ const (
 // listeners returns the processes of a sandbox that accept connections, apart from its guest.
 func (g *Guests) listeners(ctx context.Context, in *instance) ([]api.Listener, error) {
 	var all []api.Listener
+	if _, err := g.table.running(ctx, in.id); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*listTimeout)
+	defer cancel()
 	for _, user := range in.Row().Identities {
-		req := api.ExecRequest{Args: []string{"sh", "-c", listScript}, User: user, TimeoutMS: listTimeout.Milliseconds()}
-		b, _, err := g.output(ctx, in.id, req, maxListing, func() {})
+		b, err := listing(ctx, in.commands.Guest(), user)
 		if err != nil {
 			return nil, err
 		}
@@ -88,6 +93,30 @@ func (g *Guests) listeners(ctx context.Context, in *instance) ([]api.Listener, e
 	slices.SortFunc(all, func(a, b api.Listener) int { return cmp.Or(a.Port-b.Port, a.PID-b.PID) })
 	all = slices.Compact(all)
 	return all[:min(len(all), maxListeners)], nil
+}
+
+// listing returns the last bytes that listScript prints for a user. It has no record: it is no command of
+// the sandbox's owner.
+func listing(ctx context.Context, guest *envd.Client, user string) ([]byte, error) {
+	s, err := guest.Start(ctx, &envd.StartRequest{Process: &envd.ProcessConfig{Cmd: "sh", Args: []string{"-c", listScript}}},
+		envd.StartOptions{User: user, ExecID: string(api.NewExecID()), Timeout: listTimeout})
+	if err != nil {
+		return nil, envd.APIError(err)
+	}
+	defer s.Close()
+	var tail []byte
+	for {
+		ev, err := s.Next()
+		switch {
+		case err != nil:
+			return nil, envd.APIError(err)
+		case ev.End != nil:
+			return tail, nil
+		case ev.Data != nil:
+			tail = append(tail, ev.Data.Stdout...)
+			tail = tail[max(0, len(tail)-maxListing):]
+		}
+	}
 }
 
 // parseListeners parses the output of listScript, which may be anything.

@@ -87,7 +87,7 @@ func (d sandboxes) sandboxRoutes() []Route {
 		In:  TTL{}, Out: api.Sandbox{},
 		Handler: accept(http.StatusOK, decode, func(r *http.Request, in TTL) (v api.Sandbox, err error) {
 			if in.TTLMS > api.MaxTTL.Milliseconds() {
-				return v, api.Errorf(api.KindInvalid, "time to live of %d ms is above the maximum of %d ms", in.TTLMS, api.MaxTTL.Milliseconds())
+				return v, api.Errorf(api.KindInvalid, "time to live of %d ms is above the maximum of %d ms, which is %v hours", in.TTLMS, api.MaxTTL.Milliseconds(), api.MaxTTL.Hours())
 			}
 			id, err := sandboxID(d.Sandboxes)(r)
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
+	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/platform/lazyregexp"
 )
 
@@ -13,6 +14,8 @@ import (
 var (
 	identifier = lazyregexp.New(`\b[itxo][0-9a-z]{19}\b`)
 	address    = lazyregexp.New(`\b0x[0-9a-fA-F]{6,16}\b`)
+	// duration is how long something took, as runners of tests print it.
+	duration = lazyregexp.New(`\b\d+(?:\.\d+)?(?: ?(?:ms|s|seconds?)\b)|\b(?:duration_ms|seconds) \d+(?:\.\d+)?`)
 )
 
 func normalize(s string) string {
@@ -29,6 +32,18 @@ func normalized(q request) request {
 		for j := range m.Calls {
 			c := &m.Calls[j]
 			c.ID, c.Input = normalize(c.ID), normalize(c.Input)
+		}
+	}
+	return q
+}
+
+// untimed is the form of a request by which its answer is found: what tools return differs in how
+// long it took.
+func untimed(q request) request {
+	q = normalized(q)
+	for i := range q.Messages {
+		if m := &q.Messages[i]; m.Role == model.RoleTool {
+			m.Text = duration.ReplaceAllString(m.Text, "#s")
 		}
 	}
 	return q

@@ -16,12 +16,12 @@ func (p *Player) nearest(q request) (*exchange, string) {
 			free[i] = true
 		}
 	}
-	q = normalized(q)
+	q = untimed(q)
 	var best *exchange
 	bestScore := [4]int{-1}
 	for i := range p.rec.exchanges {
 		e := &p.rec.exchanges[i]
-		score := likeness(normalized(e.Request), q)
+		score := likeness(untimed(e.Request), q)
 		if free[i] {
 			score[3] = 1
 		}
@@ -32,7 +32,7 @@ func (p *Player) nearest(q request) (*exchange, string) {
 	if best == nil {
 		return nil, ""
 	}
-	return best, difference(normalized(best.Request), q)
+	return best, difference(untimed(best.Request), q)
 }
 
 func better(a, b [4]int) bool {

@@ -30,7 +30,8 @@ type Player struct {
 	redact *redact.Redactor
 
 	mu    sync.Mutex
-	by    map[string][]int // the exchanges of a fingerprint, those not given yet
+	keys  []string         // of all exchanges: the fingerprint of the untimed request
+	by    map[string][]int // the exchanges of a key, those not given yet
 	asked int
 	given int
 }
@@ -41,7 +42,8 @@ var _ model.Model = (*Player)(nil)
 func NewPlayer(cfg PlayerConfig) *Player {
 	p := &Player{rec: cfg.Recording, name: cfg.Name, redact: redact.New(cfg.Secrets), by: map[string][]int{}}
 	for i, e := range cfg.Recording.exchanges {
-		p.by[e.Fingerprint] = append(p.by[e.Fingerprint], i)
+		key := fingerprint(untimed(e.Request))
+		p.keys, p.by[key] = append(p.keys, key), append(p.by[key], i)
 	}
 	return p
 }
@@ -114,7 +116,7 @@ func (p *Player) Generate(ctx context.Context, req model.Request, deltas func(mo
 
 // take returns the next answer to a request.
 func (p *Player) take(q request) (*exchange, error) {
-	key := fingerprint(q)
+	key := fingerprint(untimed(q))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked++
@@ -128,7 +130,7 @@ func (p *Player) take(q request) (*exchange, error) {
 	if known {
 		n := 0
 		for i := range p.rec.exchanges {
-			if p.rec.exchanges[i].Fingerprint == key {
+			if p.keys[i] == key {
 				n++
 			}
 		}

@@ -181,6 +181,37 @@ func TestWhatDiffersByItselfIsNotCompared(t *testing.T) {
 	}
 }
 
+// Nor does how long a tool's command took. What a person asks for is compared to the last digit.
+func TestDurationsOfToolsAreNotCompared(t *testing.T) {
+	tool := func(text string) model.Request {
+		q := ask("fix it")
+		q.Messages = append(q.Messages, model.Message{Role: model.RoleTool, CallID: "1", Text: text})
+		return q
+	}
+	for _, c := range []struct {
+		one, two string
+		same     bool
+	}{
+		{"Ran 5 tests in 0.004s", "Ran 5 tests in 0.011s", true},
+		{"ok  \texample.org/a\t0.010s", "ok  \texample.org/a\t1.5s", true},
+		{"# duration_ms 12.25", "# duration_ms 7", true},
+		{"1 passed in 12 ms", "1 passed in 3 ms", true},
+		{"tried 3, next 0, seconds 2", "tried 3, next 0, seconds 4", true},
+		{"Ran 5 tests in 0.004s", "Ran 6 tests in 0.004s", false},
+		{"version 1.2", "version 1.3", false},
+		{"tried 3, next 0, seconds 2", "tried 4, next 0, seconds 2", false},
+	} {
+		p := play(t, record(t, &script{turns: []turn{{resp: says("fixed")}}}, nil, tool(c.one)))
+		if _, err := p.Generate(t.Context(), tool(c.two), nil); (err == nil) != c.same {
+			t.Errorf("%q and %q: %v", c.one, c.two, err)
+		}
+	}
+	p := play(t, record(t, &script{turns: []turn{{resp: says("fixed")}}}, nil, ask("sleep 2s")))
+	if _, err := p.Generate(t.Context(), ask("sleep 3s"), nil); err == nil {
+		t.Error("another request got the answer")
+	}
+}
+
 func TestAMissingRequestSaysHowItDiffers(t *testing.T) {
 	other := func(edit func(*model.Request)) model.Request {
 		r := ask("print seven and then eight")
