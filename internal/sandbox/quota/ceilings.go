@@ -111,14 +111,14 @@ func (s *usage) reserve(ctx context.Context, c *ceilings, p api.Principal, wante
 		}
 		used = used.plus(a)
 	}
+	// The sum of what is used and what is wanted may be too large for an int64.
 	top := p.Ceilings
-	after := used.plus(wanted)
 	switch {
-	case top.Sandboxes > 0 && after.n > top.Sandboxes:
+	case top.Sandboxes > 0 && wanted.n > top.Sandboxes-used.n:
 		return exceeded("sandboxes", "%d are running, %d more were requested, the maximum is %d", used.n, wanted.n, top.Sandboxes)
-	case top.MemoryBytes > 0 && after.memory > top.MemoryBytes:
+	case top.MemoryBytes > 0 && wanted.memory > top.MemoryBytes-used.memory:
 		return exceeded("memory", "running sandboxes have %d bytes, %d more were requested, the maximum is %d", used.memory, wanted.memory, top.MemoryBytes)
-	case top.CPUs > 0 && after.cpus > top.CPUs*(1+1e-9):
+	case top.CPUs > 0 && used.cpus+wanted.cpus > top.CPUs*(1+1e-9):
 		return exceeded("cpus", "running sandboxes have %g processors, %g more were requested, the maximum is %g", used.cpus, wanted.cpus, top.CPUs)
 	}
 	s.pending = s.pending.plus(wanted)

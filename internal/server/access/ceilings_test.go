@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -136,6 +137,18 @@ func TestCeilingsAtOnce(t *testing.T) {
 	wg.Wait()
 	if made != 5 || refused != 35 {
 		t.Errorf("%d made, %d refused", made, refused)
+	}
+}
+
+// TestCeilingOfASum: what is wanted and what is used together are more than an int64 can have.
+func TestCeilingOfASum(t *testing.T) {
+	s, _ := guarded()
+	ctx := user(api.NewKeyID(), api.Ceilings{MemoryBytes: 4 << 30})
+	if _, err := s.Create(ctx, api.CreateSandbox{}); err != nil {
+		t.Fatal(err)
+	}
+	if row, err := s.Create(ctx, api.CreateSandbox{Limits: api.Limits{MemoryBytes: math.MaxInt64}}); api.KindOf(err) != api.KindExhausted {
+		t.Errorf("beyond the ceiling: %d bytes, %v", row.Limits.MemoryBytes, err)
 	}
 }
 
