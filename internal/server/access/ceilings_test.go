@@ -180,7 +180,7 @@ func TestCeilings(t *testing.T) {
 		refused := func() {
 			t.Helper()
 			_, err := s.Create(ctx, c.each)
-			if api.KindOf(err) != api.KindExhausted || !strings.Contains(err.Error(), c.ceiling) || api.HintOf(err) == "" {
+			if api.KindOf(err) != api.KindExhausted || !strings.Contains(err.Error(), c.ceiling) || api.HintOf(err) == "" || (api.RetryAfterOf(err) > 0) != (c.fit > 0) {
 				t.Errorf("%s: one more: %v", c.name, err)
 			}
 		}
