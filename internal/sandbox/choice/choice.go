@@ -254,7 +254,7 @@ var limits = []limit{
 		func(l *api.Limits) int64 { return l.OutputBytes }, func(l *api.Limits, d api.Limits) { l.OutputBytes = d.OutputBytes }},
 }
 
-// milli is a number of processors in thousandths, away from 0 so that a small number is not taken for none.
+// milli is a number of processors in thousandths, away from 0, which is no limit.
 func milli(cpus float64) int64 {
 	if cpus < 0 {
 		return -1
