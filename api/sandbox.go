@@ -280,7 +280,7 @@ type Stats struct {
 	MemoryPeakBytes   int64          `json:"memoryPeakBytes"`
 	MemoryKills       int64          `json:"memoryKills"`
 	Processes         int64          `json:"processes"`
-	DiskUsedBytes     int64          `json:"diskUsedBytes"`
+	DiskUsedBytes     int64          `json:"diskUsedBytes"`   // -1 if it is not counted, as for files that gVisor has in memory: MemoryBytes has them
 	DiskSharedBytes   int64          `json:"diskSharedBytes"` // of the former, files since a fork that others share
 	DiskTotalBytes    int64          `json:"diskTotalBytes"`
 }

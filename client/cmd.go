@@ -410,7 +410,11 @@ func (s *Sandbox) Attach(ctx context.Context, exec api.ExecID, offset int64, std
 func guestError(err error) error {
 	var e *envd.Error
 	if errors.As(err, &e) {
-		return e.API()
+		out := e.API()
+		if out.Gone {
+			out = out.WithHint("create another sandbox")
+		}
+		return out
 	}
 	return err
 }

@@ -63,6 +63,8 @@ var codes = [...]struct {
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message,omitempty"`
+	// Gone is true if what the call is about has ended for good. A daemon says so; what a guest says of it does not count.
+	Gone bool `json:"gone,omitempty"`
 }
 
 // Error returns the message, or the code if there is none.
@@ -83,12 +85,14 @@ func (e *Error) HTTPStatus() int {
 	return http.StatusInternalServerError
 }
 
-// APIError converts an error of the guest's protocol to an api.Error (see [Error.API]), and returns other
+// APIError converts an error of a guest to an api.Error (see [Error.API]) that is not gone, and returns other
 // errors as they are.
 func APIError(err error) error {
 	var e *Error
 	if errors.As(err, &e) {
-		return e.API()
+		out := e.API()
+		out.Gone = false
+		return out
 	}
 	return err
 }
@@ -103,7 +107,9 @@ func (e *Error) API() *api.Error {
 			break
 		}
 	}
-	return api.Errorf(kind, "%w", e)
+	out := api.Errorf(kind, "%w", e)
+	out.Gone = e.Gone
+	return out
 }
 
 // FromAPI turns any error into one that can travel: an [Error] in its chain as
@@ -116,13 +122,17 @@ func FromAPI(err error) *Error {
 	if errors.As(err, &e) {
 		return e
 	}
-	kind := api.KindOf(err)
+	return &Error{Code: codeOf(api.KindOf(err), CodeInternal), Message: err.Error(), Gone: api.GoneOf(err)}
+}
+
+// codeOf returns the code that stands for a kind, or the fallback for what is no kind.
+func codeOf(kind api.Kind, fallback string) string {
 	for _, c := range codes {
 		if c.kind == kind {
-			return &Error{Code: c.code, Message: err.Error()}
+			return c.code
 		}
 	}
-	return &Error{Code: CodeInternal, Message: err.Error()}
+	return fallback
 }
 
 // maxErrorText bounds what is kept of an error's text from the other side.
@@ -136,11 +146,15 @@ func parseError(data []byte, fallback string) *Error {
 		Code    json.RawMessage `json:"code"`
 		Message string          `json:"message"`
 		Detail  string          `json:"detail"`
+		Kind    any             `json:"kind"` // of a problem, as its status, which alone may stand for several kinds
+		Status  any             `json:"status"`
+		Gone    any             `json:"gone"`
 	}
 	if json.Unmarshal(data, &e) != nil {
 		return &Error{Code: fallback, Message: clip(string(data))}
 	}
-	out := &Error{Code: fallback, Message: clip(cmp.Or(e.Message, e.Detail))}
+	kind, _ := e.Kind.(string)
+	out := &Error{Code: codeOf(api.Kind(kind), fallback), Message: clip(cmp.Or(e.Message, e.Detail)), Gone: e.Gone == true || e.Status == float64(http.StatusGone)}
 	var name string
 	if json.Unmarshal(e.Code, &name) == nil && name != "" {
 		out.Code = clip(name)

@@ -187,6 +187,33 @@ func TestErrorsMapBothWays(t *testing.T) {
 	}
 }
 
+// TestProblem: the kind of a daemon's problem counts, not only its status, and what has ended is gone, in answers and in streams. A guest does
+// not say that its sandbox is gone.
+func TestProblem(t *testing.T) {
+	ended := api.Errorf(api.KindUnavailable, "it has ended")
+	ended.Gone = true
+	for body, want := range map[string]struct {
+		status int
+		kind   api.Kind
+		gone   bool
+	}{
+		`{"status":409,"kind":"conflict","detail":"paused"}`:    {409, api.KindConflict, false},
+		`{"status":409,"kind":"exists","detail":"there"}`:       {409, api.KindExists, false},
+		`{"status":410,"kind":"unavailable","detail":"ended"}`:  {410, api.KindUnavailable, true},
+		`{"status":"410","kind":7,"detail":"ended","gone":"1"}`: {404, api.KindNotFound, false},
+		`{"kind":"nosuch","message":"other"}`:                   {404, api.KindNotFound, false},
+	} {
+		e := ParseAnswer(want.status, []byte(body))
+		if got := e.API(); got.Kind != want.kind || got.Gone != want.gone || api.GoneOf(APIError(e)) {
+			t.Errorf("%s: %+v", body, got)
+		}
+	}
+	frame := AppendEnd(nil, FromAPI(ended))
+	if got := ParseEnd(frame[5:]).API(); !got.Gone || got.Kind != api.KindUnavailable || got.Error() != "it has ended" {
+		t.Errorf("%s: %+v", frame[5:], got)
+	}
+}
+
 func TestBoundsOfDecoders(t *testing.T) {
 	var many []byte
 	for range maxItems + 1 {

@@ -19,7 +19,7 @@ const calls = {
 for (const test of process.argv.slice(3)) {
   const [name, call] = test.split("/");
   try {
-    await calls[call](new Hortus({ url: `${host}/${name}` }));
+    await calls[call](new Hortus({ url: `${host}/${name}`, patienceMs: 200 }));
     console.log(`${test}: no error`);
   } catch (e) {
     console.log(`${test}: ${e.kind}: ${e.message}`);
@@ -27,7 +27,7 @@ for (const test of process.argv.slice(3)) {
 }
 for (const call of ["info", "events"]) {
   try {
-    await calls[call](new Hortus({ url: `${host}/silent`, timeoutMs: 20 }));
+    await calls[call](new Hortus({ url: `${host}/silent`, timeoutMs: 20, patienceMs: 200 }));
   } catch (e) {
     console.log(`silent/${call}: ${e.kind}`);
   }

@@ -26,13 +26,13 @@ calls = {
 for test in sys.argv[1:]:
     name, call = test.split("/")
     try:
-        calls[call](Hortus("%s/%s" % (host, name)))
+        calls[call](Hortus("%s/%s" % (host, name), patience=0.2))
         print("%s: no error" % test)
     except HortusError as e:
         print("%s: %s: %s" % (test, e.kind, e))
 for call in ("info", "events"):
     try:
-        calls[call](Hortus(host + "/silent", timeout=0.02))
+        calls[call](Hortus(host + "/silent", timeout=0.02, patience=0.2))
     except HortusError as e:
         print("silent/%s: %s" % (call, e.kind))
 

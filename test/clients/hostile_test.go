@@ -21,7 +21,7 @@ var hostile = []struct {
 	want string // the kind and a part of the message
 	send func(w http.ResponseWriter)
 }{
-	{"html/info", "internal: unexpected response from the daemon: 502", func(w http.ResponseWriter) {
+	{"html/info", "unavailable: unexpected response from the daemon: 502", func(w http.ResponseWriter) {
 		w.WriteHeader(http.StatusBadGateway)
 		_, _ = io.WriteString(w, "<html>no daemon</html>")
 	}},

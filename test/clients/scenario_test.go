@@ -313,6 +313,11 @@ func scenario(t *testing.T, url, key string) string {
 	next.Close()
 	printf("removed: %s", world.Must(c.Snapshots.Remove(ctx, string(snapshot.ID)))(t).State)
 	if paused, err := s.Pause(ctx); err == nil {
+		for _, err := range []error{s.MakeDir(ctx, "", "in/paused"), s.WriteFile(ctx, "", "in/paused", strings.NewReader("")), s.Command(ctx, "true").Run()} {
+			if api.KindOf(err) != api.KindConflict {
+				t.Errorf("in a paused sandbox: %v", err)
+			}
+		}
 		printf("pause: %s, %s", paused.State, world.Must(s.Resume(ctx))(t).State)
 	} else {
 		printf("pause: %s", api.KindOf(err))
@@ -380,6 +385,11 @@ func scenario(t *testing.T, url, key string) string {
 	_, err = client.Remote("ftp://x", key)
 	failure("no URL", err)
 	printf("kill: %d left", world.Must(s.Kill(ctx))(t).Proof.Left)
+	for _, err := range []error{s.WriteFile(ctx, "", "late", strings.NewReader("")), s.Command(ctx, "true").Run()} {
+		if !api.GoneOf(err) {
+			t.Errorf("in an ended sandbox: %v", err)
+		}
+	}
 	_, err = s.CreateExec(ctx, api.ExecRequest{Args: []string{"true"}})
 	failure("ended", err)
 	return out.String()

@@ -113,6 +113,10 @@ os.killpg(0, signal.SIGKILL)`)
 				}
 			}
 			b.sh(t, "echo fits > /tmp/small; cat /tmp/small").want(t, 0, "fits\n")
+			b.sh(t, "head -c 8000000 /dev/urandom > /tmp/counted").want(t, 0, "")
+			if st, err := b.Machine.Stats(t.Context()); err != nil || st.DiskUsedBytes >= 0 && st.DiskUsedBytes < 8_000_000 {
+				t.Errorf("8 MB were written: %d bytes of the disk are used, %v; want -1 if they are not counted", st.DiskUsedBytes, err)
+			}
 		}},
 		{Name: "limit/inodes", PerUser: true, Needs: needs(api.CapLimitDisk), Check: func(t *testing.T, s *Suite) {
 			if a, _ := s.Report.Has(api.CapLimitMemory); s.OwnKernel && a.Fix != "" {

@@ -82,11 +82,13 @@ type meter struct {
 	disk  *disk
 	// shared is what it has of its disk in layers that its family shares.
 	shared int64
+	// kernel says that a kernel of the sandbox's own keeps the files of the root in its memory: the disk has none of them.
+	kernel bool
 }
 
 func (m *machine) meter() meter {
 	shared, _ := m.from.size()
-	return meter{m.group, m.proc.Pid, &m.disk, shared}
+	return meter{m.group, m.proc.Pid, &m.disk, shared, m.b.cfg.Kernel != nil}
 }
 
 // Stats returns the resource usage; after the end of the guest, that at its end.
@@ -131,6 +133,9 @@ func (m meter) read() api.Stats {
 		s.DiskSharedBytes = m.shared
 		s.DiskUsedBytes += m.shared
 		s.DiskTotalBytes += m.shared
+	}
+	if m.kernel {
+		s.DiskUsedBytes = -1
 	}
 	return s
 }

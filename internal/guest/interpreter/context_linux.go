@@ -128,6 +128,9 @@ func (c *codeContext) run(ctx context.Context, code string, env map[string]strin
 		c.drop(k)
 		return errors.New("the process of the context ended: its state is lost, the next code starts a new one")
 	}
+	// It is the first event: what the process says comes another way than what the code prints.
+	k.count++
+	event(fmt.Appendf(nil, `{"type":"number_of_executions","execution_count":%d}`, k.count))
 	done, killed := ctx.Done(), (<-chan time.Time)(nil)
 	outputs := 2 // descriptors whose mark is to come
 	for ended := false; !ended || outputs > 0; {
@@ -208,6 +211,7 @@ func (c *codeContext) interrupt() {
 type kernel struct {
 	cmd      *exec.Cmd
 	language string
+	count    int        // of pieces of code; who has the turn of the context changes it
 	mu       sync.Mutex // of requests
 	requests *os.File
 	events   chan kernelEvent // closed when the process has ended and its output was read

@@ -107,7 +107,7 @@ if (isMainThread) {
   worker.on('exit', () => process.exit(0));
   worker.on('message', async (request) => {
     if (request.interrupt) return stop();
-    send({ type: 'number_of_executions', execution_count: ++count });
+    count++;
     const before = Object.keys(request.env).map((name) => [name, process.env[name]]);
     Object.assign(process.env, request.env);
     await execute(request).catch(failed);

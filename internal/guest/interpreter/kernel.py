@@ -275,7 +275,6 @@ while True:
     before = {name: os.environ.get(name) for name in request["env"]}
     os.environ.update(request["env"])
     count += 1
-    send({"type": "number_of_executions", "execution_count": count})
     try:
         running = True
         execute(request["code"])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -358,15 +359,36 @@ func TestNever(t *testing.T) {
 	for _, c := range []struct {
 		r    sandbox.Need
 		says string
+		hint string
 	}{
-		{sandbox.Need{Memory: 21 * gib}, "21.0 GiB of memory, but the maximum is 20.0 GiB"},
-		{sandbox.Need{CPUs: 3}, "3 processors, but the maximum is 2"},
-		{sandbox.Need{Disk: 39 * gib}, "39.0 GiB of disk, but the maximum is 38.0 GiB"},
-		{sandbox.Need{CPUs: 3, Memory: 21 * gib}, "; it needs "},
+		{sandbox.Need{Memory: 21 * gib}, "21.0 GiB of memory, but the maximum is 20.0 GiB", "daemon.memory-share"},
+		{sandbox.Need{CPUs: 3}, "3 processors, but the maximum is 2", "raise daemon.cpu-overcommit in"},
+		{sandbox.Need{Disk: 39 * gib}, "39.0 GiB of disk, but the maximum is 38.0 GiB", "raise daemon.overcommit in"},
+		{sandbox.Need{CPUs: 3, Memory: 21 * gib}, "; it needs ", "daemon.overcommit, daemon.cpu-overcommit"},
 	} {
 		_, err := g.Admit(t.Context(), c.r, func(api.WaitingEvent) { t.Error("it was let wait") })
-		if api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), c.says) || api.HintOf(err) == "" {
+		if api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), c.says) || !strings.Contains(api.HintOf(err), c.hint) {
 			t.Errorf("%+v: %v", c.r, err)
+		}
+	}
+}
+
+// TestTooLargeForASum: what is wanted and what is promised together are more than an int64 can have.
+func TestTooLargeForASum(t *testing.T) {
+	g, _ := gate(t, big, nil)
+	defer g.Close()
+	release := g.Try(sandbox.Need{Memory: gib, Disk: gib})
+	if release == nil {
+		t.Fatal("a small one was not let in")
+	}
+	defer release()
+	for _, r := range []sandbox.Need{{Memory: math.MaxInt64}, {Disk: math.MaxInt64}} {
+		if release := g.Try(r); release != nil {
+			t.Errorf("%+v was let in; promised: %+v", r, g.State())
+			release()
+		}
+		if _, err := g.Admit(t.Context(), r, nil); api.KindOf(err) != api.KindInvalid {
+			t.Errorf("%+v: %v", r, err)
 		}
 	}
 }

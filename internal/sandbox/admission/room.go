@@ -63,18 +63,19 @@ func (g *Gate) scarce() bool {
 	return g.n > 0 && g.host.MemoryAvailable-(g.unseen+1)*startup < g.floor
 }
 
-// short returns what a request lacks now. The caller holds the lock.
+// short returns what a request lacks now. It subtracts, because the sum of what is promised and what is wanted may be too large for
+// an int64. The caller holds the lock.
 func (g *Gate) short(r sandbox.Need) (s shortage) {
 	if g.n >= g.cfg.MaxSandboxes {
 		s |= noSlot
 	}
-	if g.memory+r.Memory > g.memoryBudget() || g.scarce() {
+	if r.Memory > g.memoryBudget()-g.memory || g.scarce() {
 		s |= noMemory
 	}
 	if g.cpus+r.CPUs > g.cpuBudget() {
 		s |= noCPU
 	}
-	if r.Disk > 0 && g.disk+r.Disk > g.diskBudget(g.host.DiskFree) {
+	if r.Disk > 0 && r.Disk > g.diskBudget(g.host.DiskFree)-g.disk {
 		s |= noDisk
 	}
 	return s
@@ -84,7 +85,7 @@ func (g *Gate) short(r sandbox.Need) (s shortage) {
 func (g *Gate) why(c api.WaitCause, r sandbox.Need) string {
 	switch c {
 	case api.WaitMemory:
-		if g.memory+r.Memory <= g.memoryBudget() {
+		if r.Memory <= g.memoryBudget()-g.memory {
 			return fmt.Sprintf("%s of the host's memory are free, and %s must remain free", size(g.host.MemoryAvailable), size(g.floor))
 		}
 		return fmt.Sprintf("%s of %s of memory are allocated to %d sandboxes; the sandbox needs %s", size(g.memory), size(g.memoryBudget()), g.n, size(r.Memory))
@@ -100,22 +101,25 @@ func (g *Gate) why(c api.WaitCause, r sandbox.Need) string {
 
 // never refuses what would not fit if nothing else were there.
 func (g *Gate) never(r sandbox.Need) error {
-	var lacks []string
+	var lacks, raise []string
 	if r.Memory > g.memoryBudget() {
 		lacks = append(lacks, fmt.Sprintf("%s of memory, but the maximum is %s (%s × memory share %.4g × overcommit %.4g)",
 			size(r.Memory), size(g.memoryBudget()), size(g.host.MemoryTotal), g.cfg.MemoryShare, g.cfg.Overcommit))
+		raise = append(raise, settings[api.WaitMemory])
 	}
 	if r.CPUs > g.cpuBudget() {
 		lacks = append(lacks, fmt.Sprintf("%.4g processors, but the maximum is %.4g", r.CPUs, g.cpuBudget()))
+		raise = append(raise, settings[api.WaitCPUs])
 	}
 	if most := g.diskBudget(g.host.DiskTotal); r.Disk > most {
 		lacks = append(lacks, fmt.Sprintf("%s of disk, but the maximum is %s", size(r.Disk), size(most)))
+		raise = append(raise, settings[api.WaitDisk])
 	}
 	if len(lacks) == 0 {
 		return nil
 	}
 	return api.Errorf(api.KindInvalid, "the sandbox exceeds the capacity of this host: it needs %s", strings.Join(lacks, "; it needs ")).
-		WithHint("request less, or raise daemon.memory-share or daemon.overcommit in the configuration")
+		WithHint("request less, or raise %s in the configuration", strings.Join(raise, ", "))
 }
 
 // size writes bytes for people.

@@ -3,6 +3,7 @@ package choice
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,10 @@ const MinMemory = 16 << 20
 // limit of its commands too, and a guest that cannot have one more thread when it
 // needs one dies. A smaller limit could be accepted but not kept.
 const MinProcesses = 64
+
+// MaxProcesses is the largest limit of processes: Linux has no more identifiers of processes, and its control groups accept no larger
+// number.
+const MaxProcesses = 4 << 20
 
 // Chooser chooses among the backends of a build. It remembers what each that starts found on this
 // host, because probing boots a guest. A backend remembers by itself that a boot failed.
@@ -234,7 +239,7 @@ type limit struct {
 
 var limits = []limit{
 	{"cpus", api.CapLimitCPU, func(a *sandbox.Asked) *bool { return &a.CPUs },
-		func(l *api.Limits) int64 { return int64(l.CPUs * 1000) }, func(l *api.Limits, d api.Limits) { l.CPUs = d.CPUs }},
+		func(l *api.Limits) int64 { return milli(l.CPUs) }, func(l *api.Limits, d api.Limits) { l.CPUs = d.CPUs }},
 	{"cpu time", api.CapLimitCPUTime, func(a *sandbox.Asked) *bool { return &a.CPUTime },
 		func(l *api.Limits) int64 { return l.CPUTimeMS }, func(l *api.Limits, d api.Limits) { l.CPUTimeMS = d.CPUTimeMS }},
 	{"memory", api.CapLimitMemory, func(a *sandbox.Asked) *bool { return &a.Memory },
@@ -247,6 +252,14 @@ var limits = []limit{
 		func(l *api.Limits) int64 { return l.DiskWriteRate }, func(l *api.Limits, d api.Limits) { l.DiskWriteRate = d.DiskWriteRate }},
 	{"output", api.CapLimitOutput, func(a *sandbox.Asked) *bool { return &a.Output },
 		func(l *api.Limits) int64 { return l.OutputBytes }, func(l *api.Limits, d api.Limits) { l.OutputBytes = d.OutputBytes }},
+}
+
+// milli is a number of processors in thousandths, away from 0, which is no limit.
+func milli(cpus float64) int64 {
+	if cpus < 0 {
+		return -1
+	}
+	return int64(min(math.Ceil(cpus*1000), 1<<53))
 }
 
 // Limits fills in defaults. A request that the host cannot enforce is an
@@ -286,6 +299,9 @@ func Limits(want, defaults api.Limits, report api.BackendReport) (api.Limits, sa
 	}
 	if want.Processes < MinProcesses {
 		return want, asked, nil, api.Errorf(api.KindInvalid, "process limit of %d is below the minimum, %d", want.Processes, MinProcesses)
+	}
+	if want.Processes > MaxProcesses {
+		return want, asked, nil, api.Errorf(api.KindInvalid, "process limit of %d is above the maximum, %d", want.Processes, MaxProcesses)
 	}
 	return want, asked, missing, nil
 }

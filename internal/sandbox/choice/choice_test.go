@@ -115,3 +115,31 @@ func TestAdvise(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLimits: a limit counts as it was requested, or is refused.
+func TestLimits(t *testing.T) {
+	report := api.BackendReport{Backend: "here", Abilities: []api.Ability{
+		{Capability: api.CapLimitCPU, OK: true}, {Capability: api.CapLimitMemory, OK: true}, {Capability: api.CapLimitProcs, OK: true}, {Capability: api.CapLimitDisk, OK: true},
+	}}
+	for name, c := range map[string]struct {
+		want   api.Limits
+		refuse string
+	}{
+		"a small part of a processor": {api.Limits{CPUs: 0.0001}, ""},
+		"less than no processor":      {api.Limits{CPUs: -0.0001}, "cpus is negative"},
+		"all processors there are":    {api.Limits{CPUs: 1e308}, ""}, // the host's capacity refuses it
+		"the most processes":          {api.Limits{Processes: choice.MaxProcesses}, ""},
+		"too many processes":          {api.Limits{Processes: choice.MaxProcesses + 1}, "above the maximum"},
+	} {
+		got, asked, _, err := choice.Limits(c.want, api.DefaultLimits(), report)
+		if c.refuse != "" {
+			if api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), c.refuse) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil || c.want.CPUs > 0 && (got.CPUs != c.want.CPUs || !asked.CPUs) || c.want.Processes > 0 && got.Processes != c.want.Processes {
+			t.Errorf("%s: %+v, %+v, %v", name, got, asked, err)
+		}
+	}
+}

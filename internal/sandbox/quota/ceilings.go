@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"sync"
+	"time"
 
 	"hortus.dev/api"
 )
@@ -30,6 +31,9 @@ type usage struct {
 	sandboxes map[api.SandboxID]amount
 	pending   amount
 }
+
+// maxRetry is the longest time after which a request that exceeds a ceiling may be tried again: sandboxes can end before their deadlines.
+const maxRetry = time.Minute
 
 // amount is what some sandboxes use together.
 type amount struct {
@@ -99,7 +103,7 @@ func (s *usage) reserve(ctx context.Context, c *ceilings, p api.Principal, wante
 		}
 		s.known = true
 	}
-	used := s.pending
+	used, end := s.pending, time.Now().Add(maxRetry)
 	for id, a := range s.sandboxes {
 		row, err := c.sandboxes.Get(ctx, id)
 		if api.KindOf(err) == api.KindNotFound || err == nil && row.State.Final() {
@@ -110,16 +114,26 @@ func (s *usage) reserve(ctx context.Context, c *ceilings, p api.Principal, wante
 			return err
 		}
 		used = used.plus(a)
+		if row.State == api.SandboxRunning && row.ExpiresAt.Before(end) {
+			end = row.ExpiresAt
+		}
 	}
+	// The sum of what is used and what is wanted may be too large for an int64.
 	top := p.Ceilings
-	after := used.plus(wanted)
+	var over *api.Error
 	switch {
-	case top.Sandboxes > 0 && after.n > top.Sandboxes:
-		return exceeded("sandboxes", "%d are running, %d more were requested, the maximum is %d", used.n, wanted.n, top.Sandboxes)
-	case top.MemoryBytes > 0 && after.memory > top.MemoryBytes:
-		return exceeded("memory", "running sandboxes have %d bytes, %d more were requested, the maximum is %d", used.memory, wanted.memory, top.MemoryBytes)
-	case top.CPUs > 0 && after.cpus > top.CPUs*(1+1e-9):
-		return exceeded("cpus", "running sandboxes have %g processors, %g more were requested, the maximum is %g", used.cpus, wanted.cpus, top.CPUs)
+	case top.Sandboxes > 0 && wanted.n > top.Sandboxes-used.n:
+		over = exceeded("sandboxes", "%d are running, %d more were requested, the maximum is %d", used.n, wanted.n, top.Sandboxes)
+	case top.MemoryBytes > 0 && wanted.memory > top.MemoryBytes-used.memory:
+		over = exceeded("memory", "running sandboxes have %d bytes, %d more were requested, the maximum is %d", used.memory, wanted.memory, top.MemoryBytes)
+	case top.CPUs > 0 && used.cpus+wanted.cpus > top.CPUs*(1+1e-9):
+		over = exceeded("cpus", "running sandboxes have %g processors, %g more were requested, the maximum is %g", used.cpus, wanted.cpus, top.CPUs)
+	}
+	if over != nil {
+		if used.n > 0 { // what is there ends at its deadline at the latest
+			over.RetryAfterMS = max(time.Until(end), time.Second).Milliseconds()
+		}
+		return over
 	}
 	s.pending = s.pending.plus(wanted)
 	return nil

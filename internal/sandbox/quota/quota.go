@@ -261,7 +261,7 @@ func TTLExceeded(ms, most int64) error {
 }
 
 // exceeded is the error of a ceiling.
-func exceeded(ceiling, format string, args ...any) error {
+func exceeded(ceiling, format string, args ...any) *api.Error {
 	return api.Errorf(api.KindExhausted, "the ceiling %q of this API key is reached: %s", ceiling, fmt.Sprintf(format, args...)).
 		WithHint("kill sandboxes (paused ones count too) or request less; the operator can create a key with higher ceilings")
 }

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -139,6 +140,18 @@ func TestCeilingsAtOnce(t *testing.T) {
 	}
 }
 
+// TestCeilingOfASum: what is wanted and what is used together are more than an int64 can have.
+func TestCeilingOfASum(t *testing.T) {
+	s, _ := guarded()
+	ctx := user(api.NewKeyID(), api.Ceilings{MemoryBytes: 4 << 30})
+	if _, err := s.Create(ctx, api.CreateSandbox{}); err != nil {
+		t.Fatal(err)
+	}
+	if row, err := s.Create(ctx, api.CreateSandbox{Limits: api.Limits{MemoryBytes: math.MaxInt64}}); api.KindOf(err) != api.KindExhausted {
+		t.Errorf("beyond the ceiling: %d bytes, %v", row.Limits.MemoryBytes, err)
+	}
+}
+
 func TestCeilings(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -167,7 +180,7 @@ func TestCeilings(t *testing.T) {
 		refused := func() {
 			t.Helper()
 			_, err := s.Create(ctx, c.each)
-			if api.KindOf(err) != api.KindExhausted || !strings.Contains(err.Error(), c.ceiling) || api.HintOf(err) == "" {
+			if api.KindOf(err) != api.KindExhausted || !strings.Contains(err.Error(), c.ceiling) || api.HintOf(err) == "" || (api.RetryAfterOf(err) > 0) != (c.fit > 0) {
 				t.Errorf("%s: one more: %v", c.name, err)
 			}
 		}

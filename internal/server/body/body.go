@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 
 	"hortus.dev/api"
@@ -33,6 +34,9 @@ func (f Form) Decode(w http.ResponseWriter, r *http.Request, out any) error {
 	if err = api.CheckJSON(doc); err != nil {
 		return err
 	}
+	if string(bytes.TrimSpace(doc)) == "null" {
+		return api.Errorf(api.KindInvalid, "the request is null; a JSON object is expected") // it would leave out as it is
+	}
 	dec := json.NewDecoder(bytes.NewReader(doc))
 	dec.DisallowUnknownFields()
 	err = dec.Decode(out)
@@ -58,8 +62,16 @@ func (f Form) DecodeAny(w http.ResponseWriter, r *http.Request, out any) error {
 	return f.Decode(w, r, out)
 }
 
+// None refuses the body of a request that takes none: it would be ignored. An empty object says nothing.
+func (f Form) None(w http.ResponseWriter, r *http.Request) error {
+	return f.DecodeAny(w, r, &struct{}{})
+}
+
 // Read reads a request's body as it is.
 func (f Form) Read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if how := r.Header.Get("Content-Encoding"); how != "" && !strings.EqualFold(how, "identity") {
+		return nil, api.Errorf(api.KindInvalid, "the content encoding %.40q of the request is not supported", how).WithHint("send the body as it is")
+	}
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, f.Max))
 	if err != nil {
 		return nil, f.wrong(err)
@@ -77,7 +89,7 @@ func (f Form) wrong(err error) error {
 	case errors.As(err, &badType) && badType.Field == "":
 		return api.Errorf(api.KindInvalid, "the request is %.100s; a JSON object is expected", badType.Value)
 	case errors.As(err, &badType):
-		return api.Errorf(api.KindInvalid, "%s %.100q cannot be %.100s", f.Member, badType.Field, badType.Value)
+		return api.Errorf(api.KindInvalid, "%s %.100q cannot be %.100s: %s", f.Member, badType.Field, badType.Value, expected(badType))
 	case errors.Is(err, io.EOF):
 		return api.Errorf(api.KindInvalid, "the request is empty; a JSON object is expected")
 	}
@@ -86,6 +98,29 @@ func (f Form) wrong(err error) error {
 		return api.Errorf(api.KindInvalid, "unknown %s %.100s", f.Member, name)
 	}
 	return api.Errorf(api.KindInvalid, "the request is malformed: %.200s", text)
+}
+
+// expected says what a member of another type should have been.
+func expected(bad *json.UnmarshalTypeError) string {
+	what := "an object"
+	switch k := bad.Type.Kind(); {
+	case k >= reflect.Int && k <= reflect.Uint64:
+		if digits, ok := strings.CutPrefix(bad.Value, "number "); ok && !strings.ContainsAny(digits, ".eE") {
+			return "it is out of range"
+		}
+		what = "a whole number"
+	case k == reflect.Float32 || k == reflect.Float64:
+		what = "a number"
+	case k == reflect.Bool:
+		what = "true or false"
+	case k == reflect.String:
+		what = "a string"
+	case k == reflect.Slice && bad.Type.Elem().Kind() == reflect.Uint8:
+		what = "a string in base64"
+	case k == reflect.Slice || k == reflect.Array:
+		what = "an array"
+	}
+	return what + " is expected"
 }
 
 // Answer writes a value as JSON.

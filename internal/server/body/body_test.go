@@ -15,6 +15,10 @@ type thing struct {
 	Inner struct {
 		N int `json:"n"`
 	} `json:"inner"`
+	On   bool     `json:"on,omitempty"`
+	Data []byte   `json:"data,omitempty"`
+	All  []string `json:"all,omitempty"`
+	Part float64  `json:"part,omitempty"`
 }
 
 var form = Form{Max: 64, Member: "option"}
@@ -32,8 +36,16 @@ func TestDecode(t *testing.T) {
 		{"", "the request is empty; a JSON object is expected"},
 		{"{", "the request is malformed: unexpected EOF"},
 		{"[]", "the request is array; a JSON object is expected"},
-		{`{"name":1}`, `option "name" cannot be number`},
-		{`{"inner":{"n":"x"}}`, `option "inner.n" cannot be string`},
+		{" null ", "the request is null; a JSON object is expected"},
+		{`{"name":1}`, `option "name" cannot be number: a string is expected`},
+		{`{"inner":{"n":"x"}}`, `option "inner.n" cannot be string: a whole number is expected`},
+		{`{"inner":{"n":1.5}}`, `option "inner.n" cannot be number 1.5: a whole number is expected`},
+		{`{"inner":{"n":9223372036854775808}}`, `option "inner.n" cannot be number 9223372036854775808: it is out of range`},
+		{`{"inner":[]}`, `option "inner" cannot be array: an object is expected`},
+		{`{"on":1}`, `option "on" cannot be number: true or false is expected`},
+		{`{"data":{}}`, `option "data" cannot be object: a string in base64 is expected`},
+		{`{"all":1}`, `option "all" cannot be number: an array is expected`},
+		{`{"part":""}`, `option "part" cannot be string: a number is expected`},
 		{`{"nmae":"a"}`, `unknown option "nmae"`},
 		{`{"` + strings.Repeat("x", 70) + `":1}`, "the request has more than 64 bytes"},
 		{`{"name":"` + strings.Repeat("x", 70) + `"}`, "the request has more than 64 bytes"},
@@ -64,6 +76,25 @@ func TestDecodeAny(t *testing.T) {
 	}
 	if err := form.DecodeAny(httptest.NewRecorder(), request(" "), &v); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a blank: %v", err)
+	}
+}
+
+func TestNone(t *testing.T) {
+	for body, want := range map[string]string{"": "", "{}": "", " {}\n": "", `{"name":"a"}`: `unknown option "name"`, "x": "the request is malformed", "[]": "a JSON object is expected"} {
+		err := form.None(httptest.NewRecorder(), request(body))
+		if want == "" && err != nil || want != "" && (api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+func TestEncoding(t *testing.T) {
+	for how, ok := range map[string]bool{"": true, "identity": true, "gzip": false, "GZIP, br": false} {
+		r := request("{}")
+		r.Header.Set("Content-Encoding", how)
+		if err := form.Decode(httptest.NewRecorder(), r, &thing{}); ok != (err == nil) || err != nil && (api.KindOf(err) != api.KindInvalid || api.HintOf(err) == "") {
+			t.Errorf("%q: %v", how, err)
+		}
 	}
 }
 

@@ -72,7 +72,7 @@ func TestRefused(t *testing.T) {
 		says               string
 	}{
 		{"POST", v2, ``, 400, "empty"},
-		{"POST", v2, `null`, 400, "templateID"},
+		{"POST", v2, `null`, 400, "a JSON object is expected"},
 		{"POST", v2, `{}`, 400, "templateID"},
 		{"POST", v2, `[]`, 400, "array"},
 		{"POST", v2, `{"templateID":"base"`, 400, "unexpected EOF"},

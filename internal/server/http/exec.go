@@ -76,7 +76,7 @@ func (d execs) stream(w http.ResponseWriter, r *http.Request, open func(api.Sand
 		w.Header().Set(envd.HeaderVersion, envd.Version)
 	}
 	if err != nil {
-		_, _ = w.Write(envd.AppendEnd(nil, envd.FromAPI(err)))
+		_, _ = w.Write(envd.AppendEnd(nil, envd.FromAPI(ofRequest(err))))
 		return nil
 	}
 	defer s.Close()

@@ -7,8 +7,8 @@ import (
 	"hortus.dev/internal/platform/lazyregexp"
 )
 
-// commands finds the first command of hortus in a hint, with what it is about.
-var commands = lazyregexp.New(`hortus ([a-z]+)(?: ([a-z]+))?(?: ([A-Za-z0-9][\w.-]*))?`)
+// commands finds the first command of hortus in a hint, with what it is about, which ends before the end of a sentence.
+var commands = lazyregexp.New(`hortus ([a-z]+)(?: ([a-z]+))?(?: ([A-Za-z0-9](?:[\w.-]*\w)?))?`)
 
 // calls are the requests that do what a command does. ID stands for what the command names.
 var calls = map[string]string{

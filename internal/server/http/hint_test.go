@@ -19,6 +19,8 @@ func TestCalls(t *testing.T) {
 		"resume it first: hortus sandbox resume i4f2a": "POST /v1/sandboxes/i4f2a/resume",
 		"run hortus doctor to see what is there":       "GET /v1/doctor",
 		"hortus task show t7 says why":                 "GET /v1/tasks/t7",
+		"To see it: hortus task show t7.":              `"GET /v1/tasks/t7"`,
+		"hortus template rm web-1.2, or another one":   `"DELETE /v1/snapshots/web-1.2"`,
 		"hortus gvisor build":                          "",
 		"send a smaller request":                       "",
 	} {

@@ -3,10 +3,12 @@ package http
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 
 	"hortus.dev/api"
+	"hortus.dev/api/envd"
 	"hortus.dev/internal/server/body"
 )
 
@@ -53,6 +55,9 @@ func fail(w http.ResponseWriter, err error) {
 	if e, ok := err.(statusError); ok {
 		err, status = e.error, e.status
 	}
+	if of := ofRequest(err); api.KindOf(of) != api.KindOf(err) {
+		err, status = of, 0
+	}
 	p := problemOf(err, status)
 	if ms := p.RetryAfterMS; ms > 0 {
 		w.Header().Set("Retry-After", strconv.FormatInt((ms+999)/1000, 10))
@@ -60,6 +65,15 @@ func fail(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", typeProblem)
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p)
+}
+
+// ofRequest makes the error of a guest that does not know the user of a request one about the request: 401 means that the API key is wrong.
+func ofRequest(err error) error {
+	var of *envd.Error
+	if api.KindOf(err) == api.KindUnauthenticated && errors.As(err, &of) {
+		return api.Errorf(api.KindInvalid, "%s", err.Error()).WithHint("the identities of the sandbox are its users")
+	}
+	return err
 }
 
 // reply writes the value of a call, or returns its error.

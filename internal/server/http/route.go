@@ -230,6 +230,9 @@ func (d *Server) methods(r *http.Request) (all []string) {
 // is for those to say who keep it.
 func (d *Server) guarded(rt Route) http.Handler {
 	h := rt.Handler
+	if rt.In == nil && rt.InType == "" && rt.Method != http.MethodGet {
+		h = bare(h)
+	}
 	if rt.Creates && !rt.keyed {
 		h = d.once.creates(h)
 	}
@@ -267,6 +270,16 @@ func (d *Server) guarded(rt Route) http.Handler {
 		return telling(serve, d.Stalled)
 	}
 	return serve
+}
+
+// bare serves a route without a body, and refuses one.
+func bare(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := requests().None(w, r); err != nil {
+			return err
+		}
+		return h(w, r)
+	}
 }
 
 // all returns the route's parameters, those of pages too.

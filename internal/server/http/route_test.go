@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -76,6 +77,33 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 		if code, _ := call(rt, api.Operator()); code == http.StatusForbidden || code == http.StatusUnauthorized {
 			t.Errorf("%s %s keeps the operator out: %d", rt.Method, rt.Pattern, code)
 		}
+	}
+}
+
+// TestBody: a body that a route does not have is refused, not ignored.
+func TestBody(t *testing.T) {
+	d := httpapi.New(httpapi.Config{})
+	n := 0
+	for rt := range d.Routes() {
+		if rt.In != nil || rt.InType != "" || rt.Method == http.MethodGet {
+			continue
+		}
+		n++
+		query := url.Values{}
+		for _, p := range rt.Params {
+			if p.Required {
+				query.Set(p.Name, "x")
+			}
+		}
+		r := httptest.NewRequest(rt.Method, strings.NewReplacer("{", "", "}", "").Replace(rt.Pattern)+"?"+query.Encode(), strings.NewReader(`{"ttlMs":1}`))
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, r.WithContext(api.WithPrincipal(t.Context(), api.Operator())))
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), `unknown field \"ttlMs\"`) {
+			t.Errorf("%s %s: %d %s", rt.Method, rt.Pattern, w.Code, w.Body)
+		}
+	}
+	if n < 20 {
+		t.Errorf("%d routes without a body", n)
 	}
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from typing import TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Iterator, List, NamedTuple, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Dict, Iterator, List, NamedTuple, Optional, TypeVar
 
 from . import client
 from .sandbox import Args, Command, Fork, Sandbox
@@ -74,14 +74,16 @@ async def _iterate(make: Callable[[], Iterator[R]]) -> AsyncIterator[R]:
                 close()
 
 
+def _in_loop(options: Dict[str, Any]) -> Dict[str, Any]:
+    """Makes callbacks run in the event loop."""
+    soon = asyncio.get_running_loop().call_soon_threadsafe
+    return {name: functools.partial(soon, value) if name.startswith("on_") and value is not None else value for name, value in options.items()}
+
+
 def _lift(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], Awaitable[R]]:
     @functools.wraps(method)
     async def lifted(self: Any, *args: Any, **kwargs: Any) -> R:
-        soon = asyncio.get_running_loop().call_soon_threadsafe
-        for name, value in kwargs.items():
-            if name.startswith("on_") and value is not None:  # a callback runs in the loop
-                kwargs[name] = functools.partial(soon, value)
-        return await _call(method, self._sync, *args, **kwargs)
+        return await _call(method, self._sync, *args, **_in_loop(kwargs))
 
     return lifted
 
@@ -119,10 +121,9 @@ class AsyncFork(NamedTuple):
 
 class AsyncSandbox(_Async):
     @classmethod
-    async def create(
-        cls, request: Optional[CreateSandbox] = None, *, url: Optional[str] = None, api_key: Optional[str] = None, idempotency_key: Optional[str] = None
-    ) -> AsyncSandbox:
-        return cls(await _call(Sandbox.create, request, url=url, api_key=api_key, idempotency_key=idempotency_key))
+    async def create(cls, request: Optional[CreateSandbox] = None, **options: Any) -> AsyncSandbox:
+        """Creates a sandbox, with the options of Sandbox.create."""
+        return cls(await _call(Sandbox.create, request, **_in_loop(options)))
 
     async def __aenter__(self) -> AsyncSandbox:
         return self
@@ -142,8 +143,9 @@ class AsyncSandbox(_Async):
     def command(self, id: str) -> AsyncCommand:
         return AsyncCommand(self._sync.command(id))
 
-    async def fork(self, request: Optional[ForkSandbox] = None, *, idempotency_key: Optional[str] = None) -> AsyncFork:
-        out: Fork = await _call(self._sync.fork, request, idempotency_key=idempotency_key)
+    async def fork(self, request: Optional[ForkSandbox] = None, **options: Any) -> AsyncFork:
+        """Forks the sandbox, with the options of Sandbox.fork."""
+        out: Fork = await _call(self._sync.fork, request, **_in_loop(options))
         return AsyncFork(out.result, [AsyncSandbox(s) for s in out.sandboxes])
 
     run = _lift(Sandbox.run)
@@ -179,8 +181,8 @@ class AsyncSandbox(_Async):
 class AsyncHortus(_Async):
     """A client of one daemon for asyncio, with the options of Hortus."""
 
-    def __init__(self, url: Optional[str] = None, api_key: Optional[str] = None, *, timeout: float = 600.0) -> None:
-        super().__init__(client.Hortus(url, api_key, timeout=timeout))
+    def __init__(self, url: Optional[str] = None, api_key: Optional[str] = None, *, timeout: float = 600.0, patience: float = 60.0) -> None:
+        super().__init__(client.Hortus(url, api_key, timeout=timeout, patience=patience))
         self.sandboxes = AsyncSandboxes(self._sync.sandboxes)
         self.snapshots = AsyncSnapshots(self._sync.snapshots)
         self.templates = AsyncTemplates(self._sync.templates)
@@ -199,8 +201,9 @@ class AsyncHortus(_Async):
 
 
 class AsyncSandboxes(_Async):
-    async def create(self, request: Optional[CreateSandbox] = None, *, idempotency_key: Optional[str] = None) -> AsyncSandbox:
-        return AsyncSandbox(await _call(self._sync.create, request, idempotency_key=idempotency_key))
+    async def create(self, request: Optional[CreateSandbox] = None, **options: Any) -> AsyncSandbox:
+        """Creates a sandbox, with the options of Sandboxes.create."""
+        return AsyncSandbox(await _call(self._sync.create, request, **_in_loop(options)))
 
     async def get(self, id: str) -> AsyncSandbox:
         return AsyncSandbox(await _call(self._sync.get, id))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Mapping, Optional, Sequence
 
 from .sandbox import Sandbox, create_sandbox
-from .transport import HortusError, Message, Read, Transport, parse, segment
+from .transport import HortusError, Message, OnWait, Read, Transport, parse, segment
 
 if TYPE_CHECKING:
     from .types import CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver
@@ -18,11 +18,12 @@ class Hortus:
     """A client of one daemon. Threads may share it.
 
     ``url`` is that of a ``hortus serve`` (default: HORTUS_HOST, or http://127.0.0.1:7070), ``api_key`` a key (default:
-    HORTUS_API_KEY), ``timeout`` how long the daemon may write nothing, in seconds.
+    HORTUS_API_KEY), ``timeout`` how long the daemon may write nothing, ``patience`` how long a broken event stream is opened
+    again, both in seconds.
     """
 
-    def __init__(self, url: Optional[str] = None, api_key: Optional[str] = None, *, timeout: float = 600.0) -> None:
-        self._t = t = Transport(url, api_key, timeout)
+    def __init__(self, url: Optional[str] = None, api_key: Optional[str] = None, *, timeout: float = 600.0, patience: float = 60.0) -> None:
+        self._t = t = Transport(url, api_key, timeout, patience)
         self.sandboxes = Sandboxes(t)
         self.snapshots = Snapshots(t)
         self.templates = Templates(t)
@@ -56,9 +57,9 @@ class _Service:
 
 
 class Sandboxes(_Service):
-    def create(self, request: Optional[CreateSandbox] = None, *, idempotency_key: Optional[str] = None) -> Sandbox:
-        """Creates a sandbox and returns when it accepts commands."""
-        return create_sandbox(self._t, request, idempotency_key)
+    def create(self, request: Optional[CreateSandbox] = None, *, on_wait: Optional[OnWait] = None, idempotency_key: Optional[str] = None) -> Sandbox:
+        """Creates a sandbox and returns when it accepts commands. on_wait gets what it waits for, if the host is full."""
+        return create_sandbox(self._t, request, on_wait, idempotency_key)
 
     def get(self, id: str) -> Sandbox:
         """Returns a sandbox by its ID or a unique beginning of it."""
@@ -92,7 +93,7 @@ class Templates(_Service):
         for line in self._t.lines("/v1/templates", request, idempotency_key):
             e = line.get("error")
             if e:
-                raise HortusError(e["kind"], e["detail"], e.get("hint", ""), e.get("call", ""))
+                raise HortusError.of(e)
             if line.get("snapshot"):
                 return line["snapshot"]
             if line.get("step") and on_step is not None:

@@ -7,7 +7,7 @@ import codecs
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
 
-from .transport import MAX_ANSWER, Content, HortusError, Message, Read, Transport, current, options, parse, segment
+from .transport import MAX_ANSWER, Content, HortusError, Message, OnWait, Read, Transport, current, options, parse, segment
 
 if TYPE_CHECKING:
     from .types import CodeContext, CodeEvent, CreateSandbox, CreateSnapshot, EgressPolicy, Event, Exec, Exit, FileInfo, ForkResult, ForkSandbox, Killed, KilledExec, PTYSize, Snapshot, Stats
@@ -69,10 +69,16 @@ class Sandbox:
 
     @classmethod
     def create(
-        cls, request: Optional[CreateSandbox] = None, *, url: Optional[str] = None, api_key: Optional[str] = None, idempotency_key: Optional[str] = None
+        cls,
+        request: Optional[CreateSandbox] = None,
+        *,
+        url: Optional[str] = None,
+        api_key: Optional[str] = None,
+        on_wait: Optional[OnWait] = None,
+        idempotency_key: Optional[str] = None,
     ) -> Sandbox:
         """Creates a sandbox with a client of the environment's daemon, or of the given one."""
-        return create_sandbox(Transport(url, api_key), request, idempotency_key)
+        return create_sandbox(Transport(url, api_key), request, on_wait, idempotency_key)
 
     def __enter__(self) -> Sandbox:
         return self
@@ -99,8 +105,9 @@ class Sandbox:
         """Freezes the sandbox; with to_disk its memory is saved and released."""
         return self._t.call("POST", self._path + "/pause", body={"toDisk": to_disk})
 
-    def resume(self) -> Info:
-        return self._t.call("POST", self._path + "/resume")
+    def resume(self, *, on_wait: Optional[OnWait] = None) -> Info:
+        """Continues a paused sandbox. on_wait gets what it waits for, if the host is full."""
+        return self._t.wait(self._path + "/resume", on_wait)
 
     def stats(self) -> Stats:
         return self._t.call("GET", self._path + "/stats")
@@ -113,9 +120,9 @@ class Sandbox:
         """Saves the sandbox as it is now; with a name the snapshot is a template."""
         return self._t.call("POST", self._path + "/snapshots", body=request or {}, idempotency_key=idempotency_key)
 
-    def fork(self, request: Optional[ForkSandbox] = None, *, idempotency_key: Optional[str] = None) -> Fork:
-        """Creates sandboxes that continue from where this one is. It fails if no child was created."""
-        result: ForkResult = self._t.call("POST", self._path + "/forks", body=request or {}, idempotency_key=idempotency_key)
+    def fork(self, request: Optional[ForkSandbox] = None, *, on_wait: Optional[OnWait] = None, idempotency_key: Optional[str] = None) -> Fork:
+        """Creates sandboxes that continue from where this one is. It fails if no child was created. on_wait gets what they wait for."""
+        result: ForkResult = self._t.wait(self._path + "/forks", on_wait, body=request or {}, idempotency_key=idempotency_key)
         rows = [c.get("sandbox") for c in result["children"]]
         sandboxes = [Sandbox(self._t, row["id"]) for row in rows if row]
         if sandboxes:
@@ -366,8 +373,8 @@ class Command:
         return self._t.call("POST", self._path + "/kill")
 
 
-def create_sandbox(transport: Transport, request: Optional[CreateSandbox], idempotency_key: Optional[str]) -> Sandbox:
-    row = transport.call("POST", "/v1/sandboxes", body=request or {}, idempotency_key=idempotency_key)
+def create_sandbox(transport: Transport, request: Optional[CreateSandbox], on_wait: Optional[OnWait], idempotency_key: Optional[str]) -> Sandbox:
+    row = transport.wait("/v1/sandboxes", on_wait, body=request or {}, idempotency_key=idempotency_key)
     return Sandbox(transport, row["id"])
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List,
 from urllib.parse import quote, urlencode, urlsplit
 
 if TYPE_CHECKING:
-    from .types import Problem
+    from .types import Problem, WaitingEvent
 
 
 #: Bounds of what a daemon may answer, in bytes: a whole answer, an event, a line of JSON.
@@ -25,8 +25,8 @@ MAX_EVENT = 4 << 20
 MAX_LINE = 65 << 20
 #: A daemon writes a comment every 15 seconds: a stream that is silent for longer is dead.
 MAX_SILENCE = 60.0
-#: How often in a row a broken event stream is opened again.
-RETRIES = 5
+#: The longest pause between two attempts to open a broken event stream again, in seconds.
+MAX_PAUSE = 2.0
 #: How many idle connections are kept.
 MAX_IDLE = 4
 
@@ -35,6 +35,8 @@ _PIECE = 64 << 10
 #: What can be sent as the content of a file or the input of a command: text, bytes, a file, or pieces of bytes.
 Content = Union[str, bytes, bytearray, Iterable[bytes]]
 Query = Mapping[str, Any]
+#: Receives what a request waits for.
+OnWait = Callable[["WaitingEvent"], Any]
 
 
 #: The kinds of failures. The set is closed: a program may distinguish all of them.
@@ -56,6 +58,11 @@ class HortusError(Exception):
         #: The HTTP status, or 0 if there was no answer. 410 means that a retry never succeeds.
         self.status = status
         self.retry_after_ms = retry_after_ms
+
+    @classmethod
+    def of(cls, p: Problem, status: int = 0) -> HortusError:
+        """Makes the error that a daemon describes, with the status of its answer or, in an answer in lines, of the description."""
+        return cls(p["kind"], str(p["detail"]), p.get("hint", ""), p.get("call", ""), status or p.get("status", 0), p.get("retryAfterMs", 0))
 
     def __str__(self) -> str:
         return "%s (%s)" % (self.message, self.hint) if self.hint else self.message
@@ -113,7 +120,7 @@ class Read(NamedTuple):
 class Transport:
     """Connections to one daemon. Threads may share it."""
 
-    def __init__(self, url: Optional[str] = None, api_key: Optional[str] = None, timeout: float = 600.0) -> None:
+    def __init__(self, url: Optional[str] = None, api_key: Optional[str] = None, timeout: float = 600.0, patience: float = 60.0) -> None:
         if url is None:
             url = os.environ.get("HORTUS_HOST") or "http://127.0.0.1:7070"
         key = os.environ.get("HORTUS_API_KEY", "") if api_key is None else api_key
@@ -135,7 +142,8 @@ class Transport:
                 "invalid or missing API key for %s" % parts.netloc,
                 hint="set HORTUS_API_KEY or api_key; `hortus key create` prints a key",
             )
-        self._host, self._port, self._prefix, self._key, self._timeout = host, port, parts.path.rstrip("/"), key, timeout
+        self._host, self._port, self._prefix, self._key = host, port, parts.path.rstrip("/"), key
+        self._timeout, self._patience = timeout, patience
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._lock = threading.Lock()
         self._idle: List[http.client.HTTPConnection] = []
@@ -179,6 +187,7 @@ class Transport:
         content: Optional[Content] = None,
         idempotency_key: Optional[str] = None,
         silence: Optional[float] = 0,
+        accept: Optional[str] = None,
     ) -> Answer:
         """Sends one request and returns its answer, whose status is a success.
 
@@ -189,6 +198,8 @@ class Transport:
         headers = {"X-API-Key": self._key}
         if idempotency_key is not None:
             headers["Idempotency-Key"] = idempotency_key
+        if accept is not None:
+            headers["Accept"] = accept
         data: Any = None
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -232,6 +243,22 @@ class Transport:
         data = answer.whole()
         return None if answer.response.status == 204 else parse(data, path)
 
+    def wait(self, path: str, on_wait: Optional[OnWait], **request: Any) -> Any:
+        """Sends a request that may wait for capacity of the host, and decodes its answer. on_wait gets what it waits for."""
+        if on_wait is None:
+            return self.call("POST", path, **request)
+        answer = self.send("POST", path, accept="application/json, application/x-ndjson", **request)
+        if (answer.response.getheader("Content-Type") or "").split(";")[0] != "application/x-ndjson":
+            return parse(answer.whole(), path)
+        for line in answer.values():
+            if line.get("error"):
+                raise HortusError.of(line["error"])
+            if line.get("waiting"):
+                on_wait(line["waiting"])
+            elif line.get("type") == "done":
+                return line["answer"]
+        raise answer.interrupted()
+
     def list(self, path: str, query: Query, limit: int = 0) -> List[Any]:
         """Reads the rows of a list, page by page; limit 0 means all."""
         rows: List[Any] = []
@@ -250,7 +277,7 @@ class Transport:
 
     def follow(self, path: str, name: str, at: int, read: Callable[[Message], Read]) -> Iterator[Any]:
         """Yields the items of an event stream from a number on. A connection that breaks is made again, where it was."""
-        failed = 0
+        failed, since = 0, 0.0
         while True:
             before, error = at, None
             try:
@@ -272,24 +299,19 @@ class Transport:
                         return
             except HortusError as e:
                 # A daemon that answers with another kind has decided.
-                if e.kind != "unavailable":
+                if e.kind != "unavailable" or e.status == 410:
                     raise
                 error = e
-            failed = 1 if at > before else failed + 1
-            if failed > RETRIES:
+            if at > before or failed == 0:
+                failed, since = 0, time.monotonic()
+            if time.monotonic() - since >= self._patience:
                 raise error or HortusError("unavailable", "the daemon closed the event stream " + path)
-            time.sleep(failed * 0.05)
+            time.sleep(min(0.05 * 2 ** min(failed, 8), MAX_PAUSE))
+            failed += 1
 
     def lines(self, path: str, body: Any, idempotency_key: Optional[str] = None) -> Iterator[Any]:
         """Yields an answer in lines of JSON."""
-        for line, whole in self.send("POST", path, body=body, idempotency_key=idempotency_key, silence=None).split(MAX_LINE):
-            if not whole:
-                raise HortusError("unavailable", "the daemon's answer to %s was interrupted" % path)
-            if line:
-                value = parse(line, path)
-                if not isinstance(value, dict):
-                    raise HortusError("internal", "a line of the daemon's answer to %s is not an object: %s" % (path, _shown(line[:80])))
-                yield value
+        return self.send("POST", path, body=body, idempotency_key=idempotency_key, silence=None).values()
 
 
 class Answer:
@@ -357,6 +379,20 @@ class Answer:
         if size:
             yield b"".join(parts), False
 
+    def values(self) -> Iterator[Any]:
+        """Yields the objects of an answer in lines of JSON."""
+        for line, whole in self.split(MAX_LINE):
+            if not whole:
+                raise self.interrupted()
+            if line:
+                value = parse(line, self._path)
+                if not isinstance(value, dict):
+                    raise HortusError("internal", "a line of the daemon's answer to %s is not an object: %s" % (self._path, _shown(line[:80])))
+                yield value
+
+    def interrupted(self) -> HortusError:
+        return HortusError("unavailable", "the daemon's answer to %s was interrupted" % self._path)
+
     def messages(self) -> Iterator[Message]:
         """Yields the messages of an event stream. What a cut has left of one is dropped."""
         event = data = ""
@@ -383,9 +419,10 @@ class Answer:
             p: Problem = json.loads(text)
             if p["kind"] not in KINDS:
                 raise ValueError(p["kind"])
-            return HortusError(p["kind"], str(p["detail"]), p.get("hint", ""), p.get("call", ""), status, p.get("retryAfterMs", 0))
+            return HortusError.of(p, status)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return HortusError("internal", "unexpected response from the daemon: %d %s" % (status, _shown(text[:200])), status=status)
+            # 502 to 504 are of a proxy that has no daemon now.
+            return HortusError("unavailable" if status in (502, 503, 504) else "internal", "unexpected response from the daemon: %d %s" % (status, _shown(text[:200])), status=status)
 
 
 def parse(data: Union[bytes, str], path: str) -> Any:

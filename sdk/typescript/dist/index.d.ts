@@ -9,12 +9,12 @@
 import type { AddRepository, CheckRepository, Repository, RepositoryAccess, RepositoryDetected, RepositoryHookState, RepositoryPolicyState, RepositorySettings, SetRepositoryHook, SetRepositoryPolicy, BuildTemplate, CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session, SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, Watched, Workstream } from "../types.js";
 import { Sandbox } from "./sandbox.ts";
 import { Transport } from "./transport.ts";
-import type { CallOptions, Options, RequestOptions } from "./transport.ts";
+import type { CallOptions, Options, RequestOptions, WaitingOptions } from "./transport.ts";
 export type * as types from "../types.js";
 export { Command, Sandbox } from "./sandbox.ts";
 export type { CodeOptions, CodeResult, CommandEvent, FileOptions, Fork, Result, RunOptions, StartOptions, WaitOptions } from "./sandbox.ts";
 export { HortusError, kinds } from "./transport.ts";
-export type { Bytes, CallOptions, Kind, Options, Query, RequestOptions } from "./transport.ts";
+export type { Bytes, CallOptions, Kind, Options, Query, RequestOptions, WaitingOptions } from "./transport.ts";
 export interface SandboxFilter {
     /** Those that have ended too. */
     all?: boolean;
@@ -69,7 +69,7 @@ declare class Service {
 }
 export declare class Sandboxes extends Service {
     /** Creates a sandbox and returns when it accepts commands. */
-    create(request?: CreateSandbox, o?: CallOptions): Promise<Sandbox>;
+    create(request?: CreateSandbox, o?: WaitingOptions): Promise<Sandbox>;
     /** Returns a sandbox by its ID or a unique beginning of it. */
     get(id: string, o?: CallOptions): Promise<Sandbox>;
     /** Lists sandboxes, the newest first. */

@@ -1,5 +1,5 @@
 import { createSandbox, Sandbox } from "./sandbox.js";
-import { decode, HortusError, parse, segment, Transport } from "./transport.js";
+import { decode, HortusError, parse, problemOf, segment, Transport } from "./transport.js";
 export { Command, Sandbox } from "./sandbox.js";
 export { HortusError, kinds } from "./transport.js";
 /** A client of one daemon. */
@@ -89,7 +89,7 @@ export class Templates extends Service {
         const { onLine, ...call } = o;
         for await (const line of this.t.lines("/v1/templates/build", { ...call, json: request })) {
             if (line.error)
-                throw new HortusError(line.error.kind, line.error.detail, { hint: line.error.hint, call: line.error.call });
+                throw problemOf(line.error);
             if (line.snapshot)
                 return line.snapshot;
             if (line.output !== undefined)
@@ -104,7 +104,7 @@ export class Templates extends Service {
         const { onStep, ...call } = o;
         for await (const line of this.t.lines("/v1/templates", { ...call, json: request })) {
             if (line.error)
-                throw new HortusError(line.error.kind, line.error.detail, { hint: line.error.hint, call: line.error.call });
+                throw problemOf(line.error);
             if (line.snapshot)
                 return line.snapshot;
             if (line.step)
@@ -346,7 +346,7 @@ export class Repositories extends Service {
         const { onProgress, ...call } = o;
         for await (const line of this.t.lines(path, { ...call, json })) {
             if (line.error)
-                throw new HortusError(line.error.kind, line.error.detail, { hint: line.error.hint, call: line.error.call });
+                throw problemOf(line.error);
             if (line.repository)
                 return line.repository;
             if (line.progress)

@@ -1,7 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { CodeContext, CodeEvent, CreateCodeContext, CreateSandbox, CreateSnapshot, EgressPolicy, Event, Exec, Exit, FileInfo, ForkResult, ForkSandbox, BrowserFrame, Killed, KilledExec, PauseSandbox, PortURL, PTYSize, RunCode, Sandbox as Info, Snapshot, Stats } from "../types.js";
 import { Transport } from "./transport.ts";
-import type { Bytes, CallOptions, Options } from "./transport.ts";
+import type { Bytes, CallOptions, Options, WaitingOptions } from "./transport.ts";
 /** How a command starts. */
 export interface StartOptions extends CallOptions {
     /** Where it runs; default /workspace. */
@@ -87,7 +87,7 @@ export declare class Sandbox {
     /** @internal */
     constructor(transport: Transport, id: string);
     /** Creates a sandbox with a client of the environment's daemon, or of the options' one. */
-    static create(request?: CreateSandbox, options?: Options & CallOptions): Promise<Sandbox>;
+    static create(request?: CreateSandbox, options?: Options & WaitingOptions): Promise<Sandbox>;
     info(o?: CallOptions): Promise<Info>;
     /** Ends the sandbox and everything in it. */
     kill(o?: CallOptions): Promise<Killed>;
@@ -96,7 +96,7 @@ export declare class Sandbox {
     setTTL(ttlMs: number, o?: CallOptions): Promise<Info>;
     /** Freezes the sandbox; with toDisk its memory is saved and released. */
     pause(request?: PauseSandbox, o?: CallOptions): Promise<Info>;
-    resume(o?: CallOptions): Promise<Info>;
+    resume(o?: WaitingOptions): Promise<Info>;
     stats(o?: CallOptions): Promise<Stats>;
     /** The URL at which a program, such as Playwright, reaches the browser inside over the Chrome DevTools Protocol, once. */
     browserURL(o?: CallOptions): Promise<PortURL>;
@@ -109,7 +109,7 @@ export declare class Sandbox {
     /** Saves the sandbox as it is now; with a name the snapshot is a template. */
     snapshot(request?: CreateSnapshot, o?: CallOptions): Promise<Snapshot>;
     /** Creates sandboxes that continue from where this one is. It fails if no child was created. */
-    fork(request?: ForkSandbox, o?: CallOptions): Promise<Fork>;
+    fork(request?: ForkSandbox, o?: WaitingOptions): Promise<Fork>;
     /** Replaces the policy of outgoing connections. */
     setEgress(policy: EgressPolicy, o?: CallOptions): Promise<Info>;
     /** Yields the sandbox's events after a number, and ends when the sandbox has ended. */
@@ -177,4 +177,4 @@ export declare class Command {
     /** Kills the command's process group and returns when its end was seen. */
     kill(o?: CallOptions): Promise<KilledExec>;
 }
-export declare function createSandbox(transport: Transport, request: CreateSandbox, o: CallOptions): Promise<Sandbox>;
+export declare function createSandbox(transport: Transport, request: CreateSandbox, o: WaitingOptions): Promise<Sandbox>;

@@ -39,7 +39,7 @@ export class Sandbox {
         return this.#transport.call("POST", `${this.#path}/pause`, { ...o, json: request });
     }
     resume(o) {
-        return this.#transport.call("POST", `${this.#path}/resume`, o);
+        return this.#transport.wait(`${this.#path}/resume`, o);
     }
     stats(o) {
         return this.#transport.call("GET", `${this.#path}/stats`, o);
@@ -68,7 +68,7 @@ export class Sandbox {
     }
     /** Creates sandboxes that continue from where this one is. It fails if no child was created. */
     async fork(request = {}, o) {
-        const result = await this.#transport.call("POST", `${this.#path}/forks`, { ...o, json: request });
+        const result = await this.#transport.wait(`${this.#path}/forks`, { ...o, json: request });
         const sandboxes = result.children.flatMap((c) => (c.sandbox ? [new Sandbox(this.#transport, c.sandbox.id)] : []));
         const failed = result.children.find((c) => c.error)?.error;
         const [first, ...others] = sandboxes;
@@ -283,7 +283,7 @@ export class Command {
     }
 }
 export async function createSandbox(transport, request, o) {
-    const row = await transport.call("POST", "/v1/sandboxes", { signal: o.signal, idempotencyKey: o.idempotencyKey, json: request });
+    const row = await transport.wait("/v1/sandboxes", { signal: o.signal, idempotencyKey: o.idempotencyKey, onWait: o.onWait, json: request });
     return new Sandbox(transport, row.id);
 }
 function tooMuch(of) {

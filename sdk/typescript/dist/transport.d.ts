@@ -1,4 +1,4 @@
-import type { Problem } from "../types.js";
+import type { Problem, WaitingEvent } from "../types.js";
 /** The kind of a failure. The set is closed: a program may switch over it. */
 export type Kind = Problem["kind"];
 /** All kinds. */
@@ -30,6 +30,8 @@ export interface Options {
     apiKey?: string | null;
     /** How long the daemon may write nothing, in milliseconds. Default: 10 minutes. */
     timeoutMs?: number;
+    /** How long a broken event stream is opened again, in milliseconds. Default: a minute. */
+    patienceMs?: number;
     /** Used instead of the platform's fetch. */
     fetch?: typeof fetch;
 }
@@ -40,6 +42,11 @@ export interface CallOptions {
     /** Calls that create something with the same key create it once. */
     idempotencyKey?: string;
 }
+/** Options of a call that may wait for capacity of the host. */
+export interface WaitingOptions extends CallOptions {
+    /** Receives what the call waits for, if the host is full: when the wait begins and when its cause changes. */
+    onWait?: (waiting: WaitingEvent) => void;
+}
 export type Query = Record<string, string | number | boolean | readonly string[] | undefined>;
 /** What a request body can be, unless it is JSON. */
 export type Bytes = string | Uint8Array | Blob | ReadableStream<Uint8Array>;
@@ -49,6 +56,8 @@ export interface RequestOptions extends CallOptions {
     json?: unknown;
     /** Sent as it is. */
     bytes?: Bytes;
+    /** The media types of the answer. */
+    accept?: string;
 }
 /** One message of an event stream. */
 export interface Message {
@@ -70,6 +79,8 @@ export declare class Transport {
     whole(method: string, path: string, o?: RequestOptions): Promise<Uint8Array>;
     /** Sends a request and decodes its answer. */
     call<T>(method: string, path: string, o?: RequestOptions): Promise<T>;
+    /** Sends a request that may wait for capacity of the host, and decodes its answer. */
+    wait<T>(path: string, o?: RequestOptions & WaitingOptions): Promise<T>;
     /** Sends a request whose answer has no content. */
     order(method: string, path: string, o?: RequestOptions): Promise<void>;
     /** Reads the rows of a list, page by page; limit 0 means all. */
@@ -88,5 +99,7 @@ export declare class Transport {
     /** Yields an answer in lines of JSON. */
     lines<T>(path: string, o: RequestOptions): AsyncGenerator<T, void, void>;
 }
+/** Makes the error that a daemon describes, with the status of its answer or, in an answer in lines, of the description. */
+export declare function problemOf(p: Problem, status?: number): HortusError;
 export declare function parse<T>(text: string, path: string): T;
 export declare function decode(bytes: Uint8Array): string;

@@ -30,8 +30,9 @@ const maxEvent = 4 << 20;
 const maxLine = 65 << 20;
 /** A daemon writes a comment every 15 seconds: a stream that is silent for longer is dead. */
 const maxSilenceMs = 60_000;
-/** How often in a row a broken event stream is opened again. */
-const retries = 5;
+/** The longest pause between two attempts to open a broken event stream again. */
+const maxPauseMs = 2_000;
+const typeLines = "application/x-ndjson";
 /** Makes an ID or a name safe as one segment of a path. */
 export function segment(id) {
     if (typeof id !== "string" || id === "" || id === "." || id === "..")
@@ -43,6 +44,7 @@ export class Transport {
     #key;
     #fetch;
     #timeoutMs;
+    #patienceMs;
     constructor(options) {
         const env = (name) => globalThis.process?.env?.[name] || undefined;
         const url = options.url ?? env("HORTUS_HOST") ?? "http://127.0.0.1:7070";
@@ -58,6 +60,7 @@ export class Transport {
         this.#base = parsed.origin + parsed.pathname.replace(/\/$/, "");
         this.#key = key;
         this.#timeoutMs = Math.min(options.timeoutMs ?? 600_000, 2 ** 31 - 1); // what a timer can have
+        this.#patienceMs = options.patienceMs ?? 60_000;
         this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
     }
     /** Sends one request and returns its answer, whose status is a success. */
@@ -71,6 +74,8 @@ export class Transport {
         const headers = this.#key === null ? {} : { "X-API-Key": this.#key };
         if (o.idempotencyKey !== undefined)
             headers["Idempotency-Key"] = o.idempotencyKey;
+        if (o.accept !== undefined)
+            headers["Accept"] = o.accept;
         // A key is for one host: a redirect is not followed.
         const init = { method, headers, redirect: "manual" };
         if (o.json !== undefined) {
@@ -124,6 +129,24 @@ export class Transport {
     async call(method, path, o = {}) {
         return parse(decode(await this.whole(method, path, o)), path);
     }
+    /** Sends a request that may wait for capacity of the host, and decodes its answer. */
+    async wait(path, o = {}) {
+        const { onWait, ...request } = o;
+        if (!onWait)
+            return this.call("POST", path, request);
+        const response = await this.send("POST", path, { ...request, accept: `application/json, ${typeLines}` });
+        if (response.headers.get("Content-Type")?.split(";")[0] !== typeLines)
+            return parse(decode(await this.#whole(response, path, o.signal)), path);
+        for await (const line of values(response, path, o.signal, this.#timeoutMs)) {
+            if (line.error)
+                throw problemOf(line.error);
+            if (line.waiting)
+                onWait(line.waiting);
+            else if (line.type === "done")
+                return line.answer;
+        }
+        throw interrupted(path);
+    }
     /** Sends a request whose answer has no content. */
     async order(method, path, o = {}) {
         await this.whole(method, path, o);
@@ -148,7 +171,7 @@ export class Transport {
      * gives the item of a message, its number, and whether it is the last one.
      */
     async *follow(path, name, at, signal, read) {
-        for (let failed = 0;;) {
+        for (let failed = 0, since = 0;; failed++) {
             const before = at;
             let error;
             try {
@@ -169,14 +192,17 @@ export class Transport {
             }
             catch (e) {
                 // A daemon that answers with another kind has decided.
-                if (!(e instanceof HortusError) || e.kind !== "unavailable")
+                if (!(e instanceof HortusError) || e.kind !== "unavailable" || e.status === 410)
                     throw e;
                 error = e;
             }
-            failed = at > before ? 1 : failed + 1;
-            if (failed > retries)
+            if (at > before)
+                failed = 0;
+            if (failed === 0)
+                since = performance.now();
+            if (performance.now() - since >= this.#patienceMs)
                 throw error ?? new HortusError("unavailable", `the daemon closed the event stream ${path}`);
-            await new Promise((resolve) => setTimeout(resolve, failed * 50));
+            await pause(Math.min(50 * 2 ** failed, maxPauseMs), signal);
         }
     }
     /** Yields the messages of one connection to an event stream. */
@@ -185,18 +211,27 @@ export class Transport {
     }
     /** Yields an answer in lines of JSON. */
     async *lines(path, o) {
-        const response = await this.send("POST", path, o);
-        for await (const line of split(chunks(response, path, o.signal, 0), maxLine, path)) {
-            if (!line.whole)
-                throw new HortusError("unavailable", `the daemon's answer to ${path} was interrupted`);
-            if (line.text === "")
-                continue;
-            const value = parse(line.text, path);
-            if (typeof value !== "object" || value === null)
-                throw new HortusError("internal", `a line of the daemon's answer to ${path} is not an object: ${JSON.stringify(line.text.slice(0, 80))}`);
-            yield value;
-        }
+        yield* values(await this.send("POST", path, o), path, o.signal, 0);
     }
+}
+/** Waits, and returns early if the call is ended: the next request says so. */
+function pause(ms, signal) {
+    return new Promise((resolve) => {
+        const end = () => {
+            clearTimeout(timer);
+            signal?.removeEventListener("abort", end);
+            resolve();
+        };
+        const timer = setTimeout(end, ms);
+        signal?.addEventListener("abort", end);
+    });
+}
+/** Makes the error that a daemon describes, with the status of its answer or, in an answer in lines, of the description. */
+export function problemOf(p, status = p.status) {
+    return new HortusError(p.kind, p.detail, { hint: p.hint, call: p.call, status, retryAfterMs: p.retryAfterMs });
+}
+function interrupted(path) {
+    return new HortusError("unavailable", `the daemon's answer to ${path} was interrupted`);
 }
 /** Makes the error of a call that failed without an answer. */
 function failure(what, cause, signal) {
@@ -223,9 +258,11 @@ function problem(status, body) {
         // It is not from a daemon: below.
     }
     if (!p?.kind || !kinds.includes(p.kind) || typeof p.detail !== "string") {
-        return new HortusError("internal", `unexpected response from the daemon: ${status} ${JSON.stringify(text.slice(0, 200))}`, { status });
+        // 502 to 504 are of a proxy that has no daemon now.
+        const kind = status >= 502 && status <= 504 ? "unavailable" : "internal";
+        return new HortusError(kind, `unexpected response from the daemon: ${status} ${JSON.stringify(text.slice(0, 200))}`, { status });
     }
-    return new HortusError(p.kind, p.detail, { hint: p.hint, call: p.call, status, retryAfterMs: p.retryAfterMs });
+    return problemOf(p, status);
 }
 function silence(ms) {
     return new Error(`nothing came for ${ms / 1000} seconds`);
@@ -289,6 +326,19 @@ async function* split(from, max, path) {
     }
     if (size)
         yield { text: decode(join(parts, size)), whole: false };
+}
+/** Yields the objects of an answer in lines of JSON. */
+async function* values(response, path, signal, silenceMs) {
+    for await (const line of split(chunks(response, path, signal, silenceMs), maxLine, path)) {
+        if (!line.whole)
+            throw interrupted(path);
+        if (line.text === "")
+            continue;
+        const value = parse(line.text, path);
+        if (typeof value !== "object" || value === null)
+            throw new HortusError("internal", `a line of the daemon's answer to ${path} is not an object: ${JSON.stringify(line.text.slice(0, 80))}`);
+        yield value;
+    }
 }
 /** Yields the messages of an event stream. What a cut has left of one is dropped. */
 async function* messages(response, path, signal, silenceMs) {

@@ -14,14 +14,14 @@ import type {
   SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, TemplateLine, Watched, Workstream,
 } from "../types.js";
 import { createSandbox, Sandbox } from "./sandbox.ts";
-import { decode, HortusError, parse, segment, Transport } from "./transport.ts";
-import type { CallOptions, Options, Query, RequestOptions } from "./transport.ts";
+import { decode, HortusError, parse, problemOf, segment, Transport } from "./transport.ts";
+import type { CallOptions, Options, Query, RequestOptions, WaitingOptions } from "./transport.ts";
 
 export type * as types from "../types.js";
 export { Command, Sandbox } from "./sandbox.ts";
 export type { CodeOptions, CodeResult, CommandEvent, FileOptions, Fork, Result, RunOptions, StartOptions, WaitOptions } from "./sandbox.ts";
 export { HortusError, kinds } from "./transport.ts";
-export type { Bytes, CallOptions, Kind, Options, Query, RequestOptions } from "./transport.ts";
+export type { Bytes, CallOptions, Kind, Options, Query, RequestOptions, WaitingOptions } from "./transport.ts";
 
 export interface SandboxFilter {
   /** Those that have ended too. */
@@ -106,7 +106,7 @@ class Service {
 
 export class Sandboxes extends Service {
   /** Creates a sandbox and returns when it accepts commands. */
-  create(request: CreateSandbox = {}, o: CallOptions = {}): Promise<Sandbox> {
+  create(request: CreateSandbox = {}, o: WaitingOptions = {}): Promise<Sandbox> {
     return createSandbox(this.t, request, o);
   }
 
@@ -145,7 +145,7 @@ export class Templates extends Service {
   async build(request: BuildTemplate, o: CallOptions & { onLine?: (line: { step: string } | { output: string }) => void } = {}): Promise<Snapshot> {
     const { onLine, ...call } = o;
     for await (const line of this.t.lines<BuildLine>("/v1/templates/build", { ...call, json: request })) {
-      if (line.error) throw new HortusError(line.error.kind, line.error.detail, { hint: line.error.hint, call: line.error.call });
+      if (line.error) throw problemOf(line.error);
       if (line.snapshot) return line.snapshot;
       if (line.output !== undefined) onLine?.({ output: line.output });
       else if (line.step) onLine?.({ step: line.step });
@@ -157,7 +157,7 @@ export class Templates extends Service {
   async create(request: CreateTemplate, o: CallOptions & { onStep?: (step: string) => void } = {}): Promise<Snapshot> {
     const { onStep, ...call } = o;
     for await (const line of this.t.lines<TemplateLine>("/v1/templates", { ...call, json: request })) {
-      if (line.error) throw new HortusError(line.error.kind, line.error.detail, { hint: line.error.hint, call: line.error.call });
+      if (line.error) throw problemOf(line.error);
       if (line.snapshot) return line.snapshot;
       if (line.step) onStep?.(line.step);
     }
@@ -455,7 +455,7 @@ export class Repositories extends Service {
   async #fetch(path: string, json: unknown, o: CallOptions & { onProgress?: (line: string) => void }): Promise<Repository> {
     const { onProgress, ...call } = o;
     for await (const line of this.t.lines<RepositoryLine>(path, { ...call, json })) {
-      if (line.error) throw new HortusError(line.error.kind, line.error.detail, { hint: line.error.hint, call: line.error.call });
+      if (line.error) throw problemOf(line.error);
       if (line.repository) return line.repository;
       if (line.progress) onProgress?.(line.progress);
     }

@@ -4,7 +4,7 @@ import type {
   BrowserFrame, Killed, KilledExec, PauseSandbox, PortURL, PTYSize, RunCode, Sandbox as Info, Snapshot, Stats,
 } from "../types.js";
 import { decode, HortusError, maxAnswer, parse, segment, Transport } from "./transport.ts";
-import type { Bytes, CallOptions, Message, Options } from "./transport.ts";
+import type { Bytes, CallOptions, Message, Options, WaitingOptions } from "./transport.ts";
 
 /** How a command starts. */
 export interface StartOptions extends CallOptions {
@@ -94,7 +94,7 @@ export class Sandbox {
   }
 
   /** Creates a sandbox with a client of the environment's daemon, or of the options' one. */
-  static async create(request: CreateSandbox = {}, options: Options & CallOptions = {}): Promise<Sandbox> {
+  static async create(request: CreateSandbox = {}, options: Options & WaitingOptions = {}): Promise<Sandbox> {
     return createSandbox(new Transport(options), request, options);
   }
 
@@ -125,8 +125,8 @@ export class Sandbox {
     return this.#transport.call("POST", `${this.#path}/pause`, { ...o, json: request });
   }
 
-  resume(o?: CallOptions): Promise<Info> {
-    return this.#transport.call("POST", `${this.#path}/resume`, o);
+  resume(o?: WaitingOptions): Promise<Info> {
+    return this.#transport.wait(`${this.#path}/resume`, o);
   }
 
   stats(o?: CallOptions): Promise<Stats> {
@@ -160,8 +160,8 @@ export class Sandbox {
   }
 
   /** Creates sandboxes that continue from where this one is. It fails if no child was created. */
-  async fork(request: ForkSandbox = {}, o?: CallOptions): Promise<Fork> {
-    const result = await this.#transport.call<ForkResult>("POST", `${this.#path}/forks`, { ...o, json: request });
+  async fork(request: ForkSandbox = {}, o?: WaitingOptions): Promise<Fork> {
+    const result = await this.#transport.wait<ForkResult>(`${this.#path}/forks`, { ...o, json: request });
     const sandboxes = result.children.flatMap((c) => (c.sandbox ? [new Sandbox(this.#transport, c.sandbox.id)] : []));
     const failed = result.children.find((c) => c.error)?.error;
     const [first, ...others] = sandboxes;
@@ -397,8 +397,8 @@ export class Command {
   }
 }
 
-export async function createSandbox(transport: Transport, request: CreateSandbox, o: CallOptions): Promise<Sandbox> {
-  const row = await transport.call<Info>("POST", "/v1/sandboxes", { signal: o.signal, idempotencyKey: o.idempotencyKey, json: request });
+export async function createSandbox(transport: Transport, request: CreateSandbox, o: WaitingOptions): Promise<Sandbox> {
+  const row = await transport.wait<Info>("/v1/sandboxes", { signal: o.signal, idempotencyKey: o.idempotencyKey, onWait: o.onWait, json: request });
   return new Sandbox(transport, row.id);
 }
 

@@ -1,4 +1,4 @@
-import type { Problem } from "../types.js";
+import type { Problem, WaitingEvent, WaitLine } from "../types.js";
 
 /** The kind of a failure. The set is closed: a program may switch over it. */
 export type Kind = Problem["kind"];
@@ -40,6 +40,8 @@ export interface Options {
   apiKey?: string | null;
   /** How long the daemon may write nothing, in milliseconds. Default: 10 minutes. */
   timeoutMs?: number;
+  /** How long a broken event stream is opened again, in milliseconds. Default: a minute. */
+  patienceMs?: number;
   /** Used instead of the platform's fetch. */
   fetch?: typeof fetch;
 }
@@ -50,6 +52,12 @@ export interface CallOptions {
   signal?: AbortSignal;
   /** Calls that create something with the same key create it once. */
   idempotencyKey?: string;
+}
+
+/** Options of a call that may wait for capacity of the host. */
+export interface WaitingOptions extends CallOptions {
+  /** Receives what the call waits for, if the host is full: when the wait begins and when its cause changes. */
+  onWait?: (waiting: WaitingEvent) => void;
 }
 
 export type Query = Record<string, string | number | boolean | readonly string[] | undefined>;
@@ -63,6 +71,8 @@ export interface RequestOptions extends CallOptions {
   json?: unknown;
   /** Sent as it is. */
   bytes?: Bytes;
+  /** The media types of the answer. */
+  accept?: string;
 }
 
 /** One message of an event stream. */
@@ -77,8 +87,9 @@ const maxEvent = 4 << 20;
 const maxLine = 65 << 20;
 /** A daemon writes a comment every 15 seconds: a stream that is silent for longer is dead. */
 const maxSilenceMs = 60_000;
-/** How often in a row a broken event stream is opened again. */
-const retries = 5;
+/** The longest pause between two attempts to open a broken event stream again. */
+const maxPauseMs = 2_000;
+const typeLines = "application/x-ndjson";
 
 /** Makes an ID or a name safe as one segment of a path. */
 export function segment(id: string): string {
@@ -91,6 +102,7 @@ export class Transport {
   #key: string | null;
   #fetch: typeof fetch;
   #timeoutMs: number;
+  #patienceMs: number;
 
   constructor(options: Options) {
     const env = (name: string) => (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env?.[name] || undefined;
@@ -107,6 +119,7 @@ export class Transport {
     this.#base = parsed.origin + parsed.pathname.replace(/\/$/, "");
     this.#key = key;
     this.#timeoutMs = Math.min(options.timeoutMs ?? 600_000, 2 ** 31 - 1); // what a timer can have
+    this.#patienceMs = options.patienceMs ?? 60_000;
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
   }
 
@@ -118,6 +131,7 @@ export class Transport {
     }
     const headers: Record<string, string> = this.#key === null ? {} : { "X-API-Key": this.#key };
     if (o.idempotencyKey !== undefined) headers["Idempotency-Key"] = o.idempotencyKey;
+    if (o.accept !== undefined) headers["Accept"] = o.accept;
     // A key is for one host: a redirect is not followed.
     const init: RequestInit & { duplex?: "half" } = { method, headers, redirect: "manual" };
     if (o.json !== undefined) {
@@ -171,6 +185,20 @@ export class Transport {
     return parse<T>(decode(await this.whole(method, path, o)), path);
   }
 
+  /** Sends a request that may wait for capacity of the host, and decodes its answer. */
+  async wait<T>(path: string, o: RequestOptions & WaitingOptions = {}): Promise<T> {
+    const { onWait, ...request } = o;
+    if (!onWait) return this.call("POST", path, request);
+    const response = await this.send("POST", path, { ...request, accept: `application/json, ${typeLines}` });
+    if (response.headers.get("Content-Type")?.split(";")[0] !== typeLines) return parse<T>(decode(await this.#whole(response, path, o.signal)), path);
+    for await (const line of values<WaitLine>(response, path, o.signal, this.#timeoutMs)) {
+      if (line.error) throw problemOf(line.error);
+      if (line.waiting) onWait(line.waiting);
+      else if (line.type === "done") return line.answer as T;
+    }
+    throw interrupted(path);
+  }
+
   /** Sends a request whose answer has no content. */
   async order(method: string, path: string, o: RequestOptions = {}): Promise<void> {
     await this.whole(method, path, o);
@@ -195,7 +223,7 @@ export class Transport {
    * gives the item of a message, its number, and whether it is the last one.
    */
   async *follow<T>(path: string, name: "after" | "offset", at: number, signal: AbortSignal | undefined, read: (m: Message) => { item: T; at: number; last: boolean }): AsyncGenerator<T, void, void> {
-    for (let failed = 0; ; ) {
+    for (let failed = 0, since = 0; ; failed++) {
       const before = at;
       let error: unknown;
       try {
@@ -211,12 +239,13 @@ export class Transport {
         }
       } catch (e) {
         // A daemon that answers with another kind has decided.
-        if (!(e instanceof HortusError) || e.kind !== "unavailable") throw e;
+        if (!(e instanceof HortusError) || e.kind !== "unavailable" || e.status === 410) throw e;
         error = e;
       }
-      failed = at > before ? 1 : failed + 1;
-      if (failed > retries) throw error ?? new HortusError("unavailable", `the daemon closed the event stream ${path}`);
-      await new Promise((resolve) => setTimeout(resolve, failed * 50));
+      if (at > before) failed = 0;
+      if (failed === 0) since = performance.now();
+      if (performance.now() - since >= this.#patienceMs) throw error ?? new HortusError("unavailable", `the daemon closed the event stream ${path}`);
+      await pause(Math.min(50 * 2 ** failed, maxPauseMs), signal);
     }
   }
 
@@ -227,15 +256,30 @@ export class Transport {
 
   /** Yields an answer in lines of JSON. */
   async *lines<T>(path: string, o: RequestOptions): AsyncGenerator<T, void, void> {
-    const response = await this.send("POST", path, o);
-    for await (const line of split(chunks(response, path, o.signal, 0), maxLine, path)) {
-      if (!line.whole) throw new HortusError("unavailable", `the daemon's answer to ${path} was interrupted`);
-      if (line.text === "") continue;
-      const value = parse<T>(line.text, path);
-      if (typeof value !== "object" || value === null) throw new HortusError("internal", `a line of the daemon's answer to ${path} is not an object: ${JSON.stringify(line.text.slice(0, 80))}`);
-      yield value;
-    }
+    yield* values<T>(await this.send("POST", path, o), path, o.signal, 0);
   }
+}
+
+/** Waits, and returns early if the call is ended: the next request says so. */
+function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal?.addEventListener("abort", end);
+  });
+}
+
+/** Makes the error that a daemon describes, with the status of its answer or, in an answer in lines, of the description. */
+export function problemOf(p: Problem, status = p.status): HortusError {
+  return new HortusError(p.kind, p.detail, { hint: p.hint, call: p.call, status, retryAfterMs: p.retryAfterMs });
+}
+
+function interrupted(path: string): HortusError {
+  return new HortusError("unavailable", `the daemon's answer to ${path} was interrupted`);
 }
 
 /** Makes the error of a call that failed without an answer. */
@@ -262,9 +306,11 @@ function problem(status: number, body: Uint8Array): HortusError {
     // It is not from a daemon: below.
   }
   if (!p?.kind || !kinds.includes(p.kind) || typeof p.detail !== "string") {
-    return new HortusError("internal", `unexpected response from the daemon: ${status} ${JSON.stringify(text.slice(0, 200))}`, { status });
+    // 502 to 504 are of a proxy that has no daemon now.
+    const kind = status >= 502 && status <= 504 ? "unavailable" : "internal";
+    return new HortusError(kind, `unexpected response from the daemon: ${status} ${JSON.stringify(text.slice(0, 200))}`, { status });
   }
-  return new HortusError(p.kind, p.detail, { hint: p.hint, call: p.call, status, retryAfterMs: p.retryAfterMs });
+  return problemOf(p as Problem, status);
 }
 
 function silence(ms: number): Error {
@@ -323,6 +369,17 @@ async function* split(from: AsyncIterable<Uint8Array>, max: number, path: string
     }
   }
   if (size) yield { text: decode(join(parts, size)), whole: false };
+}
+
+/** Yields the objects of an answer in lines of JSON. */
+async function* values<T>(response: Response, path: string, signal: AbortSignal | undefined, silenceMs: number): AsyncGenerator<T, void, void> {
+  for await (const line of split(chunks(response, path, signal, silenceMs), maxLine, path)) {
+    if (!line.whole) throw interrupted(path);
+    if (line.text === "") continue;
+    const value = parse<T>(line.text, path);
+    if (typeof value !== "object" || value === null) throw new HortusError("internal", `a line of the daemon's answer to ${path} is not an object: ${JSON.stringify(line.text.slice(0, 80))}`);
+    yield value;
+  }
 }
 
 /** Yields the messages of an event stream. What a cut has left of one is dropped. */
