@@ -153,6 +153,7 @@ func (s *stopCmd) Run(ctx app.Context, a *app.App) error {
 		a.Note("stopping")
 		if info.Tasks > 0 {
 			a.Note("tasks that run continue at the next start of the daemon, which the next command causes; hortus task ls shows them, and hortus task cancel ID ends one")
+			a.Note("waiting for the steps that they are in, for 20 seconds at most")
 		}
 		if lease := time.Duration(info.LeaseMS) * time.Millisecond; s.Keep && lease > 0 && info.Sandboxes > 0 {
 			node := human.Sanitize(info.Node)
