@@ -515,11 +515,11 @@ func stoppedAt(t *testing.T, work, how string, points []string, last func(*testi
 func TestStops(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"step", "cut"} {
-		stoppedAt(t, "", how, points(t, 2, writes-1, 6), once)
-		stoppedAt(t, reads, how, points(t, 14, 30, 2), once)
+		stoppedAt(t, "", how, points(t, 2, writes-1, 4), once)
+		stoppedAt(t, reads, how, points(t, 14, 30, 1), once)
 		for name, c := range contests() {
 			again := map[bool]int{true: 1}[how == "cut"]
-			stoppedAt(t, name, how, points(t, 2, 2*c.steps-4, 2), func(t *testing.T, s survival) { t.Helper(); s.endBest(t, again) })
+			stoppedAt(t, name, how, points(t, 2, 2*c.steps-4, 1), func(t *testing.T, s survival) { t.Helper(); s.endBest(t, again) })
 		}
 	}
 }
