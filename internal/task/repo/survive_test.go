@@ -511,7 +511,7 @@ func stoppedAt(t *testing.T, work, how string, points []string, last func(*testi
 }
 
 // TestStops stops the daemon's part of a task in order at writes to its journal. The step that is executed ends, so that nothing is done or paid for twice; or it
-// is interrupted, as by a kill. No work is committed that the next daemon continues.
+// is interrupted, as by a kill.
 func TestStops(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"step", "cut"} {
