@@ -57,6 +57,7 @@ const (
 	EventTodo         EventType = "task.todo"        // TodoEvent: the agent wrote its list of work
 	EventTaskWaiting  EventType = "task.waiting"     // WaitingEvent: a sandbox of it waits for capacity
 	EventOverlap      EventType = "task.overlap"     // OverlapEvent: others change the same files of the repository
+	EventTaskLeft     EventType = "task.left"        // LeftEvent: its daemon stops, and the next one continues it
 	EventTaskResumed  EventType = "task.resumed"     // ResumedEvent: another daemon continues it
 	EventTaskCancel   EventType = "task.cancel"      // {}: cancellation began
 	EventTaskFinished EventType = "task.finished"    // Task; exactly once, and last
@@ -70,6 +71,14 @@ const (
 	EventExecStarted  EventType = "sandbox.exec"     // Exec
 	EventExecEnded    EventType = "sandbox.exec_end" // Exec
 )
+
+// LeftEvent reports that the daemon of a task stops, and that the next one continues the task.
+type LeftEvent struct {
+	// Why is a sentence for people.
+	Why string `json:"why"`
+	// Cut is true if the stop interrupted a step, which did not end in the time that a stop has. The next daemon does what it does after the death of one.
+	Cut bool `json:"cut,omitempty"`
+}
 
 // ResumedEvent reports that a task continues after the death of its daemon, once what was recorded is in
 // place again.

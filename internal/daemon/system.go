@@ -247,7 +247,7 @@ func (s *System) openService(context.Context) error {
 		_ = s.guards.builds.Close(context.Background()) // they end with the daemon, and with them their sandboxes
 	}
 	s.service = service.New(service.Config{
-		Move: s.moves(), Sandboxes: s.sandboxes, Warmer: s.sandboxes.Creator, Streams: s.sandboxes.Guests.Streams, Tasks: s.tasks, Followed: s.plans.Followed, StopAdmission: stop, StopEvents: s.events.Close,
+		Move: s.moves(), Sandboxes: s.sandboxes, Warmer: s.sandboxes.Creator, Streams: s.sandboxes.Guests.Streams, Tasks: workOfNode{s}, Followed: s.plans.Followed, StopAdmission: stop, StopEvents: s.events.Close,
 		Usual: s.cfg.Usual, Idle: s.cfg.Idle, ReadyWithin: s.cfg.ReadyWithin, Drain: s.cfg.Drain,
 		Level: s.cfg.Level, Getenv: s.cfg.Getenv, Logger: s.log, Dir: string(s.dir),
 	})

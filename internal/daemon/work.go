@@ -125,6 +125,22 @@ func (e plansElsewhere) HandOver(ctx context.Context, p plan.Plan, tasks []api.T
 	return e.s.joined.Load().HandOver(ctx, w, nodes, len(tasks) > 0, admin.WorkMove{Plan: p.ID})
 }
 
+// workOfNode is the work that a daemon which stops leaves to the next one. It implements service.Tasks.
+type workOfNode struct{ s *System }
+
+// Running implements service.Tasks.
+func (w workOfNode) Running() int { return w.s.tasks.Running() }
+
+// Ending implements service.Tasks.
+func (w workOfNode) Ending() int { return w.s.tasks.Ending() }
+
+// Close implements service.Tasks. What waits for tasks learns first that these do not end.
+func (w workOfNode) Close(ctx context.Context) error {
+	w.s.plans.Leave()
+	w.s.sessions.Leave()
+	return w.s.tasks.Close(ctx)
+}
+
 // work is what this node works on. It implements fleet.Work.
 type work struct{ s *System }
 

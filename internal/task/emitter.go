@@ -17,6 +17,8 @@ type emitter struct {
 	slog   *slog.Logger
 
 	room func(ctx context.Context, need int64) error
+	// gone reports whether another owner continues the task: nothing is appended any more. It may be nil.
+	gone func() bool
 
 	mu    sync.Mutex
 	ended bool
@@ -39,7 +41,7 @@ func (e *Engine) emitter(t api.Task) *emitter {
 func (m *emitter) Emit(ctx context.Context, t api.EventType, data any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.ended {
+	if !m.ended && (m.gone == nil || !m.gone()) {
 		switch ev := data.(type) {
 		case api.ModelEvent:
 			m.count(ev)
@@ -112,6 +114,14 @@ func (m *emitter) finish(ctx context.Context, t api.Task) {
 		m.ended = true
 		m.append(ctx, api.EventTaskFinished, t)
 	}
+}
+
+// left appends the last event of this owner.
+func (m *emitter) left(ctx context.Context, ev api.LeftEvent) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended = true
+	m.append(ctx, api.EventTaskLeft, ev)
 }
 
 // finishWith calls end, which stores the last event, unless that was done before.

@@ -53,7 +53,7 @@ type Documents interface {
 }
 
 // Config is what an engine is made of. All fields but Record, Tools, Advise,
-// Check, Repositories, Documents, Now and Logger must be set.
+// Check, Repositories, Documents, StepTime, Now and Logger must be set.
 type Config struct {
 	Store Store
 	Log   Log
@@ -105,11 +105,16 @@ type Config struct {
 	// nil. Output of programs beyond it is discarded.
 	Room func(ctx context.Context, account, what string, need int64) error
 	// Dir holds one folder for each task, with the whole output of its attempts.
-	Dir    string
-	Owner  api.OwnerID
-	Now    func() time.Time
-	Logger *slog.Logger
+	Dir   string
+	Owner api.OwnerID
+	// StepTime is how long Close waits for steps of tasks to end; 0 is 20 seconds.
+	StepTime time.Duration
+	Now      func() time.Time
+	Logger   *slog.Logger
 }
+
+// stepTime is shorter than the time in which a daemon has to end its tasks: sandboxes end after it.
+const stepTime = 20 * time.Second
 
 // Engine runs tasks. Its methods may be called from several goroutines.
 type Engine struct {
@@ -127,6 +132,7 @@ func New(cfg Config) *Engine {
 		cfg.Now = time.Now
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	cfg.StepTime = cmp.Or(cfg.StepTime, stepTime)
 	return &Engine{
 		cfg: cfg, folders: folders{cfg.Dir}, lineup: lineup{cfg.Model},
 		journals: journals{cfg.Journal, cfg.Appended, cfg.Now, cfg.Logger},
@@ -216,7 +222,7 @@ func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) 
 	}
 	// The task's life is not its creator's: a client may go and come back.
 	life, cancel, hurry := e.lifeOf(context.WithoutCancel(ctx), t.ID)
-	r := &activeTask{task: t, cancel: cancel, hurry: hurry, done: make(chan struct{}), log: e.emitter(t), run: run}
+	r := newActiveTask(t, cancel, hurry, e.emitter(t), run)
 	if err := e.active.enter(t.ID, r); err != nil {
 		cancel()
 		e.journals.discard(ctx, run)
@@ -265,7 +271,18 @@ func (e *Engine) room(ctx context.Context, t api.Task, need int64) error {
 // Running counts the tasks that are not done, and the deliveries of those that are.
 func (e *Engine) Running() int { return e.active.count() }
 
-// Wait returns the task when it is done. For a task of another owner it returns
+// Ending counts the tasks that are not done and end with their daemon, and the deliveries.
+func (e *Engine) Ending() int {
+	n := e.active.count()
+	for _, r := range e.active.list() {
+		if r.run.Records() {
+			n--
+		}
+	}
+	return max(n, 0)
+}
+
+// Wait returns the task when it is done. For a task of another owner, or one that was left to another one, it returns
 // what is stored.
 func (e *Engine) Wait(ctx context.Context, id api.TaskID) (api.Task, error) {
 	if r := e.active.find(id); r != nil {
@@ -302,10 +319,11 @@ const onItsWay = 2 * time.Second
 
 // stop begins the cancellation of a task, once. One that has left here is canceled by who continues it.
 func (e *Engine) stop(r *activeTask) {
-	if r.run.Left() {
+	if !r.run.Stay() {
 		return
 	}
 	r.once.Do(func() {
+		r.canceled.Store(true)
 		r.hurry()
 		e.journals.cancel(context.Background(), r.run)
 		r.log.Emit(context.Background(), api.EventTaskCancel, struct{}{})
@@ -313,12 +331,47 @@ func (e *Engine) stop(r *activeTask) {
 	})
 }
 
-// Close refuses new tasks, cancels all, deliveries too, and waits until they are done.
+// Close refuses new tasks. Those that survive their daemon are left to the next one: before their next step, or in the middle of one that does not end within
+// [Config.StepTime]. Others are canceled, deliveries too. It waits until all of that is done.
 func (e *Engine) Close(ctx context.Context) error {
+	var resting []*activeTask
 	for _, r := range e.active.close() {
-		e.stop(r)
+		if !e.rest(r) {
+			e.stop(r)
+			continue
+		}
+		resting = append(resting, r)
+	}
+	if len(resting) > 0 {
+		e.cfg.Logger.Info("tasks are left to the next daemon when their steps have ended", "tasks", len(resting), "atMost", e.cfg.StepTime)
+	}
+	stepping, cancel := context.WithTimeout(ctx, e.cfg.StepTime)
+	defer cancel()
+	for _, r := range resting {
+		select {
+		case <-r.done:
+		case <-stepping.Done():
+			if r.canceled.Load() {
+				continue
+			}
+			r.cut.Store(true)
+			_ = r.run.Leave() // the task ends with it
+			r.cancel()
+			e.cfg.Logger.Warn("a step of a task is interrupted: it did not end while the daemon stops", "task", r.task.ID)
+		}
 	}
 	return e.active.wait(ctx)
+}
+
+// rest has a task stop before its next step. It returns false for a task that does not survive its daemon, or that is being canceled.
+func (e *Engine) rest(r *activeTask) bool {
+	if !r.run.Records() || r.canceled.Load() {
+		return false
+	}
+	r.resting.Store(true)
+	r.hurry()
+	r.run.Rest(r.cancel)
+	return true
 }
 
 // Turn requests a task that is a turn of a session.

@@ -23,14 +23,22 @@ type recorder struct {
 	dir   string
 	task  *api.Task
 	room  func(need int64) error
+	// left reports whether another owner continues the task: what it continues is as it was stored.
+	left func() bool
 }
 
 func (r *recorder) Plan(ctx context.Context, plan api.ExecutionPlan) error {
+	if r.left() {
+		return nil
+	}
 	r.task.Plan = &plan
 	return r.store.UpdateTask(ctx, *r.task)
 }
 
 func (r *recorder) Attempt(ctx context.Context, a api.Attempt) error {
+	if r.left() {
+		return nil
+	}
 	return r.store.PutAttempt(ctx, r.task.ID, a)
 }
 

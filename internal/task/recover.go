@@ -162,7 +162,7 @@ func (e *Engine) resume(ctx context.Context, t api.Task, run *journal.Run, move 
 	}
 	run.Emitted(told)
 	life, cancel, hurry := e.lifeOf(api.WithPrincipal(context.WithoutCancel(ctx), in.Principal), t.ID)
-	r := &activeTask{task: t, cancel: cancel, hurry: hurry, done: make(chan struct{}), log: log, run: run}
+	r := newActiveTask(t, cancel, hurry, log, run)
 	if err := e.active.enter(t.ID, r); err != nil {
 		cancel()
 		return err

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/task/journal"
@@ -30,9 +31,16 @@ type activeTask struct {
 	done  chan struct{}
 	// once makes the begin of a cancellation a single fact.
 	once sync.Once
-	log  *emitter
+	// canceled is true once it began, resting if the daemon stops, and cut if that interrupted a step.
+	canceled, resting, cut atomic.Bool
+	log                    *emitter
 	// run is its journal, which records nothing if the task ends with its daemon.
 	run *journal.Run
+}
+
+func newActiveTask(t api.Task, cancel, hurry context.CancelFunc, log *emitter, run *journal.Run) *activeTask {
+	log.gone = run.Left
+	return &activeTask{task: t, cancel: cancel, hurry: hurry, done: make(chan struct{}), log: log, run: run}
 }
 
 func errClosed() error {

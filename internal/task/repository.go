@@ -29,7 +29,7 @@ type Repositories interface {
 
 // repository runs a task on a repository.
 func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, from source, r *activeTask) repo.End {
-	log := r.log
+	log, run := r.log, r.run
 	if end, ok := e.begin(ctx, t, r); !ok {
 		return end
 	}
@@ -49,6 +49,9 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, from so
 		Earlier: before, Candidates: ms.candidates, Turn: from.turn,
 		Task: *t, Agent: External(t.Create), Model: ms.coder, Large: ms.large, Small: ms.small, Dir: dir, Emit: log, Run: r.run, Leaves: e.leaves(*t, r.run),
 		Save: func(ctx context.Context, r api.RepoResult) error {
+			if run.Left() {
+				return nil // what another owner continues is as it was stored
+			}
 			t.Repo = &r
 			return e.cfg.Store.UpdateTask(ctx, *t)
 		},

@@ -31,7 +31,12 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 		t.Error, t.Usage, t.Receipt, t.Value = rep.Error, rep.Usage, rep.Receipt, rep.Value
 	}
 	if r.run.Left() {
-		e.handOver(ctx, t)
+		if !r.resting.Load() {
+			e.handOver(ctx, t)
+			return
+		}
+		// Its row, its journal and its workspace stay this owner's, as after the death of the daemon.
+		r.log.left(ctx, api.LeftEvent{Why: "the daemon stopped; the task continues at its next start", Cut: r.cut.Load()})
 		return
 	}
 	e.advise(ctx, &t)
@@ -89,7 +94,7 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from sour
 	log.Emit(ctx, api.EventTaskStarted, struct{}{})
 	cfg := agent.Config{
 		Executor: exec, Attempts: c.Attempts, Emit: log, Now: e.cfg.Now,
-		Record: &recorder{store: e.cfg.Store, dir: e.folders.of(t.ID), task: t, room: func(need int64) error { return e.room(ctx, *t, need) }},
+		Record: &recorder{store: e.cfg.Store, dir: e.folders.of(t.ID), task: t, room: func(need int64) error { return e.room(ctx, *t, need) }, left: r.run.Left},
 	}
 	if r.run.Records() {
 		cfg.Journal, cfg.Before = steps{r.run, e.leaves(*t, r.run)}, t.Attempts

@@ -630,7 +630,7 @@ export interface EscalationEvent {
   why: string;
 }
 
-export type Event = EventTaskCreated | EventTaskStarted | EventTaskPlan | EventTaskCode | EventTaskEscalation | EventTaskAttempt | EventTaskPhase | EventTaskOutput | EventTaskResult | EventTaskDiagnosis | EventTaskModel | EventTaskModelRetry | EventTaskStep | EventTaskTier | EventTaskTool | EventTaskSay | EventTaskCandidate | EventTaskCompact | EventTaskTodo | EventTaskResumed | EventTaskWaiting | EventTaskOverlap | EventTaskRetry | EventTaskLessons | EventTaskCancel | EventTaskFinished | EventSandboxState | EventSandboxUpdated | EventSandboxWaiting | EventSandboxSnapshot | EventSandboxForked | EventSandboxAdopted | EventSandboxEgress | EventSandboxEgressPolicy | EventSandboxExec | EventSandboxExecEnd | EventSessionCreated | EventSessionMessage | EventSessionRemoved | EventSessionTurn | EventSessionRestored | EventSessionAnswer | EventSessionState | EventSessionBack | EventSessionForked | EventSessionClosed | EventPlanCreated | EventPlanPlanned | EventPlanState | EventPlanItem | EventPlanEdited | EventPlanAmendment | EventPlanFinished | EventHookReceived | EventHookStarted | EventHookEnded | EventHookComment;
+export type Event = EventTaskCreated | EventTaskStarted | EventTaskPlan | EventTaskCode | EventTaskEscalation | EventTaskAttempt | EventTaskPhase | EventTaskOutput | EventTaskResult | EventTaskDiagnosis | EventTaskModel | EventTaskModelRetry | EventTaskStep | EventTaskTier | EventTaskTool | EventTaskSay | EventTaskCandidate | EventTaskCompact | EventTaskTodo | EventTaskLeft | EventTaskResumed | EventTaskWaiting | EventTaskOverlap | EventTaskRetry | EventTaskLessons | EventTaskCancel | EventTaskFinished | EventSandboxState | EventSandboxUpdated | EventSandboxWaiting | EventSandboxSnapshot | EventSandboxForked | EventSandboxAdopted | EventSandboxEgress | EventSandboxEgressPolicy | EventSandboxExec | EventSandboxExecEnd | EventSessionCreated | EventSessionMessage | EventSessionRemoved | EventSessionTurn | EventSessionRestored | EventSessionAnswer | EventSessionState | EventSessionBack | EventSessionForked | EventSessionClosed | EventPlanCreated | EventPlanPlanned | EventPlanState | EventPlanItem | EventPlanEdited | EventPlanAmendment | EventPlanFinished | EventHookReceived | EventHookStarted | EventHookEnded | EventHookComment;
 
 export interface EventHookComment {
   at: string;
@@ -950,6 +950,14 @@ export interface EventTaskFinished {
   seq: number;
   stream: Stream;
   type: "task.finished";
+}
+
+export interface EventTaskLeft {
+  at: string;
+  data?: LeftEvent;
+  seq: number;
+  stream: Stream;
+  type: "task.left";
 }
 
 export interface EventTaskLessons {
@@ -1460,6 +1468,11 @@ export interface KilledExec {
 export interface KnownFix {
   failure: string;
   fix: string;
+}
+
+export interface LeftEvent {
+  cut?: boolean;
+  why: string;
 }
 
 export interface LeftOut {
@@ -2221,7 +2234,7 @@ export interface RunCode {
   language?: string;
 }
 
-export type RunEvent = RunEventCreated | RunEventStarted | RunEventPlan | RunEventCode | RunEventEscalation | RunEventAttempt | RunEventPhase | RunEventOutput | RunEventResult | RunEventDiagnosis | RunEventModel | RunEventModelRetry | RunEventStep | RunEventTier | RunEventTool | RunEventSay | RunEventCandidate | RunEventCompact | RunEventTodo | RunEventResumed | RunEventWaiting | RunEventOverlap | RunEventRetry | RunEventLessons | RunEventCancel | RunEventVerdict;
+export type RunEvent = RunEventCreated | RunEventStarted | RunEventPlan | RunEventCode | RunEventEscalation | RunEventAttempt | RunEventPhase | RunEventOutput | RunEventResult | RunEventDiagnosis | RunEventModel | RunEventModelRetry | RunEventStep | RunEventTier | RunEventTool | RunEventSay | RunEventCandidate | RunEventCompact | RunEventTodo | RunEventLeft | RunEventResumed | RunEventWaiting | RunEventOverlap | RunEventRetry | RunEventLessons | RunEventCancel | RunEventVerdict;
 
 export interface RunEventAttempt {
   at: string;
@@ -2285,6 +2298,14 @@ export interface RunEventEscalation {
   seq: number;
   stream: Stream;
   type: "escalation";
+}
+
+export interface RunEventLeft {
+  at: string;
+  data?: LeftEvent;
+  seq: number;
+  stream: Stream;
+  type: "left";
 }
 
 export interface RunEventLessons {

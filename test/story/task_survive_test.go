@@ -39,7 +39,11 @@ func byHistory(t *testing.T, g *garden, steps ...step) *asked {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		servers[min(a.count(body), len(steps)-1)].ServeHTTP(w, r)
+		n := a.count(body)
+		if a.hold != nil {
+			a.hold(n)
+		}
+		servers[min(n, len(steps)-1)].ServeHTTP(w, r)
 	}))
 	t.Cleanup(srv.Close)
 	g.env = append(g.env, "ANTHROPIC_BASE_URL="+srv.URL)
@@ -49,8 +53,21 @@ func byHistory(t *testing.T, g *garden, steps ...step) *asked {
 
 // asked counts the requests to a model.
 type asked struct {
+	// hold is called before an answer, with the number of results in the request; nil for nothing.
+	hold func(n int)
+
 	mu   sync.Mutex
 	seen map[string]int
+}
+
+// requests counts all of them.
+func (a *asked) requests() (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, times := range a.seen {
+		n += times
+	}
+	return n
 }
 
 // count returns how many calls a request has results of, without those that were cut.

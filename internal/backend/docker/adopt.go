@@ -92,7 +92,7 @@ func (b *Backend) Adopt(ctx context.Context, id api.SandboxID) (_ sandbox.Adopte
 // retake makes a machine whose container was started by an earlier daemon what it was.
 func (m *machine) retake(ctx context.Context, paused bool) (bool, error) {
 	if err := m.greet(ctx, paused); err != nil {
-		return false, api.Errorf(api.KindConflict, "sandbox %s: %w", m.id, err)
+		return false, api.Errorf(api.KindOf(err), "sandbox %s: %w", m.id, err)
 	}
 	m.link.Pause(paused)
 	if err := m.b.endSave(ctx, m); err != nil {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -418,10 +419,23 @@ func (b *Backend) Adopt(ctx context.Context, id api.SandboxID) (_ sandbox.Adopte
 	if err != nil {
 		m.link.Close()
 		files.release()
-		return none, api.Errorf(api.KindConflict, "adopt sandbox %s: %w", id, err)
+		return none, notAdopted(id, err)
 	}
 	m.watch()
 	return sandbox.Adopted{Machine: m, Spec: r.Spec}, nil
+}
+
+// notAdopted is the error of Adopt after the service has said that the sandbox runs: KindConflict if another guest answers there, or if the
+// record of its files is damaged.
+func notAdopted(id api.SandboxID, err error) error {
+	kind := api.KindOf(err)
+	var no *refusedError
+	if kind == api.KindInternal || errors.Is(err, errStranger) || errors.As(err, &no) && no.status == http.StatusForbidden {
+		kind = api.KindConflict
+	}
+	e := api.Errorf(kind, "adopt sandbox %s: %w", id, err)
+	e.RetryAfterMS = api.RetryAfterOf(err).Milliseconds()
+	return e
 }
 
 // Close frees what the backend holds; its machines have ended or were left.

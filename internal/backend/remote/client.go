@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -163,7 +164,11 @@ func (c *Client) Do(ctx context.Context, call Call) error {
 		case text == "":
 			err = fail(kind, "unexpected status %d: %.300q", resp.StatusCode, redact(string(b), key))
 		}
-		return api.Errorf(kind, "%w", err).WithHint("%s", hint)
+		e := api.Errorf(kind, "%w", err).WithHint("%s", hint)
+		if after, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && after > 0 {
+			e.RetryAfterMS = min(int64(after), 3600) * 1000
+		}
+		return e
 	}
 	if call.Head != nil {
 		call.Head(resp.Header)

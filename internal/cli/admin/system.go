@@ -123,7 +123,7 @@ func notRunning(err error) bool {
 }
 
 type stopCmd struct {
-	Force bool `help:"Stop even if sandboxes and tasks are running; they are ended."`
+	Force bool `help:"Stop even if sandboxes are running, or tasks that the next daemon cannot continue; they are ended."`
 	Keep  bool `help:"Leave sandboxes and their commands running; the next daemon takes them over. In a fleet they are lost if it does not start within ten seconds: use hortus fleet drain for a longer stop."`
 }
 
@@ -151,6 +151,10 @@ func (s *stopCmd) Run(ctx app.Context, a *app.App) error {
 	}
 	if stopped && !a.Flags.JSON {
 		a.Note("stopping")
+		if info.Tasks > 0 {
+			a.Note("tasks that run continue at the next start of the daemon, which the next command causes; hortus task ls shows them, and hortus task cancel ID ends one")
+			a.Note("waiting for the steps that they are in, for 20 seconds at most")
+		}
 		if lease := time.Duration(info.LeaseMS) * time.Millisecond; s.Keep && lease > 0 && info.Sandboxes > 0 {
 			node := human.Sanitize(info.Node)
 			a.Note("sandboxes keep running for %s: unless a daemon of node %s has started again by then, other nodes declare them lost", human.Duration(lease), node)

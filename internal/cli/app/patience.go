@@ -40,6 +40,14 @@ func (a *App) Patient(ctx context.Context, c *client.Client, say func(string)) c
 	}})
 }
 
+// Left is Unfollowed for work that a daemon left when it stopped: what continues at its next start, which the command again causes.
+func Left(err error, what, again string) error {
+	if api.KindOf(err) != api.KindUnavailable || api.GoneOf(err) {
+		return err
+	}
+	return &Failure{codeUnknown, api.Errorf(api.KindUnavailable, "the daemon has stopped; %s continues at its next start", what).WithHint("%s", again)}
+}
+
 // Unfollowed turns the error of following work without a daemon into one that does not say that the work failed, and that
 // names the command to follow it again. Other errors stay as they are.
 func Unfollowed(err error, again string) error {

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -268,6 +269,9 @@ func follow(ctx context.Context, a *app.App, cl *client.Client, key string, turn
 		p := view.NewProgress(a.Env, a.Flags.Quiet, t.Task)
 		_, err := task.Follow(ctx, a, cl, t.Task, p, stop)
 		p.Close()
+		if p.Left {
+			return t, app.Left(err, fmt.Sprintf("turn %d of session %s", turn.N, key), "hortus session show "+key)
+		}
 		if err != nil && api.KindOf(err) != api.KindNotFound { // the task never began
 			return t, err
 		}

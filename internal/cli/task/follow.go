@@ -154,12 +154,20 @@ func Follow(ctx context.Context, a *app.App, c *client.Client, id api.TaskID, p 
 	ctx = a.Patient(ctx, c, p.Say)
 	for e, err := range c.Tasks.Events(ctx, id, 0) {
 		if err != nil {
-			return api.Task{}, app.Unfollowed(err, again(id))
+			return api.Task{}, unfollowed(err, p, id)
 		}
 		p.Event(e)
 	}
 	t, err := c.Tasks.Get(ctx, string(id))
 	return t, app.Unfollowed(err, again(id))
+}
+
+// unfollowed is the error of a command that shows a task, if no daemon serves it any more.
+func unfollowed(err error, p *view.Progress, id api.TaskID) error {
+	if p.Left {
+		return app.Left(err, "task "+id.Short(), again(id))
+	}
+	return app.Unfollowed(err, again(id))
 }
 
 // again is the command that follows a task again.
@@ -201,7 +209,7 @@ func (c *taskWatchCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error
 	ended, err := watch(patient, a, cl, t.ID, p)
 	p.Close()
 	if err != nil {
-		return app.Unfollowed(err, again(t.ID))
+		return unfollowed(err, p, t.ID)
 	}
 	if !ended {
 		a.Note("the task keeps running. To follow it: hortus task watch %s. To stop it: hortus task cancel %[1]s", t.ID.Short())
@@ -231,7 +239,7 @@ func watch(ctx context.Context, a *app.App, cl *client.Client, id api.TaskID, p 
 		if err != nil {
 			return false, err
 		}
-		if !a.Flags.JSON {
+		if p.Left = e.Type == api.EventTaskLeft; !a.Flags.JSON {
 			p.Event(e)
 		} else if err := lines.Encode(e); err != nil {
 			return false, api.Errorf(api.KindInternal, "write the answer: %w", err)

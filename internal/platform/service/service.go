@@ -15,8 +15,9 @@ import (
 
 // Sandboxes are the sandboxes of a service.
 type Sandboxes interface {
-	// Alive counts those that have not ended.
+	// Alive counts those that have not ended, and Lone those of them that work for no task.
 	Alive() int
+	Lone() int
 	// Leave leaves the sandboxes to the next daemon, Close ends them.
 	Leave(ctx context.Context) (int, error)
 	Close(ctx context.Context) error
@@ -34,7 +35,9 @@ type Warmer interface {
 
 // Tasks is what a service needs of the engine of tasks.
 type Tasks interface {
+	// Running counts the tasks that are not done, and Ending those of them that end with the daemon: the next one continues the others.
 	Running() int
+	Ending() int
 	Close(ctx context.Context) error
 }
 
@@ -119,9 +122,9 @@ func (s *Service) Leaving() error {
 }
 
 // StopKeeping stops the daemon and leaves its sandboxes running for the next one. It needs
-// force while tasks run, which no other daemon can continue.
+// force while tasks run that no other daemon can continue.
 func (s *Service) StopKeeping(_ context.Context, force bool) error {
-	if t := s.cfg.Tasks.Running(); t > 0 && !force {
+	if t := s.cfg.Tasks.Ending(); t > 0 && !force {
 		return api.Errorf(api.KindConflict, "the daemon runs %d tasks, which another daemon cannot continue", t).
 			WithHint("wait for them, or end them: hortus daemon stop --keep --force")
 	}
@@ -129,9 +132,9 @@ func (s *Service) StopKeeping(_ context.Context, force bool) error {
 	return s.Stop(context.Background(), true)
 }
 
-// Stop stops the daemon. It needs force while sandboxes or tasks run.
+// Stop stops the daemon. It needs force while sandboxes run, or tasks that no other daemon can continue.
 func (s *Service) Stop(_ context.Context, force bool) error {
-	if n, t := s.cfg.Sandboxes.Alive(), s.cfg.Tasks.Running(); n+t > 0 && !force {
+	if n, t := s.cfg.Sandboxes.Lone(), s.cfg.Tasks.Ending(); n+t > 0 && !force {
 		hint := "end them first, or run hortus daemon stop --force"
 		if t == 0 {
 			hint = "leave them to the next daemon: hortus daemon stop --keep; or end them: hortus daemon stop --force"
@@ -139,7 +142,7 @@ func (s *Service) Stop(_ context.Context, force bool) error {
 		if s.cfg.Move != nil {
 			hint = "move them to other nodes first (hortus fleet drain), or run hortus daemon stop --force, which ends what could not be moved within daemon.drain"
 		}
-		return api.Errorf(api.KindConflict, "the daemon has %d sandboxes and %d tasks", n, t).WithHint("%s", hint)
+		return api.Errorf(api.KindConflict, "the daemon has %d sandboxes and %d tasks that end with it", n, t).WithHint("%s", hint)
 	}
 	s.leaving.Store(true) // before the answer: the client's next request finds another daemon
 	select {

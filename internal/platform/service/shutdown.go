@@ -24,7 +24,7 @@ type stage struct {
 }
 
 // shutdown ends what Serve started. First new clients are refused; sandboxes are moved to other hosts and streams may continue for
-// the drain time; then tasks and sandboxes are ended, so that every stream and event reaches
+// the drain time; then tasks are left to the next daemon or ended, and sandboxes ended, so that every stream and event reaches
 // its reader; then connections are closed.
 func (s *Service) shutdown(ctx context.Context, servers []Server, drain time.Duration) error {
 	s.leaving.Store(true)

@@ -35,7 +35,9 @@ func (none) AwaitWarm(context.Context) error                   { return nil }
 func (none) Warm() (ready, want int)                           { return 0, 0 }
 func (none) Cold() error                                       { return nil }
 func (none) Running() int                                      { return 0 }
+func (none) Ending() int                                       { return 0 }
 func (none) Alive() int                                        { return 0 }
+func (none) Lone() int                                         { return 0 }
 func (none) Close(context.Context) error                       { return nil }
 
 // TestFollowedKeepsAlive: a daemon that looks at merge requests does not end when it is idle.

@@ -16,7 +16,8 @@ type signalError struct{ os.Signal }
 
 func (s signalError) Error() string { return "signal: " + s.String() }
 
-// UntilSignal returns a context that SIGINT, SIGTERM or SIGHUP ends. stop restores the
+// UntilSignal returns a context that SIGINT, SIGTERM or SIGHUP ends. A second signal ends the process at once: the
+// next daemon does what it does after a crash. stop restores the
 // default handling of these signals, and waits for the goroutine.
 func UntilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
@@ -27,6 +28,7 @@ func UntilSignal(parent context.Context) (ctx context.Context, stop func()) {
 		defer close(done)
 		select {
 		case s := <-ch:
+			signal.Stop(ch)
 			cancel(signalError{s})
 		case <-ctx.Done():
 		}

@@ -137,3 +137,85 @@ func TestAdoptRemoteUnremoved(t *testing.T) {
 		}
 	})
 }
+
+// busyBackend is a fake of a service that refuses the first looks at a sandbox, and notes when each came.
+type busyBackend struct {
+	*farBackend
+	remote  bool
+	began   time.Time
+	refuses map[api.SandboxID][]error // the last one is repeated
+	asked   map[api.SandboxID][]time.Duration
+}
+
+func (b *busyBackend) Capabilities() sandbox.Capabilities {
+	c := b.farBackend.Capabilities()
+	c.Remote = b.remote
+	return c
+}
+
+func (b *busyBackend) Adopt(ctx context.Context, id api.SandboxID) (sandbox.Adopted, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := len(b.asked[id])
+	b.asked[id] = append(b.asked[id], time.Since(b.began))
+	if all := b.refuses[id]; ctx.Err() != nil {
+		return sandbox.Adopted{}, ctx.Err()
+	} else if err := all[min(n, len(all)-1)]; err != nil {
+		return sandbox.Adopted{}, err
+	}
+	return b.keptBackend.Adopt(ctx, id)
+}
+
+// TestAdoptBusy: a service that is busy or away for a moment ends no sandbox. One that says that the sandbox has ended is asked once.
+func TestAdoptBusy(t *testing.T) {
+	t.Parallel()
+	refusal := func(kind api.Kind, text string, after time.Duration) error {
+		e := api.Errorf(kind, "%s", text)
+		e.RetryAfterMS = after.Milliseconds()
+		return e
+	}
+	busy := refusal(api.KindExhausted, "429 Too Many Requests", 0)
+	away := refusal(api.KindUnavailable, "503 Service Unavailable", 0)
+	ms := time.Millisecond
+	growing := []time.Duration{0, 250 * ms, 750 * ms, 1750 * ms, 3750 * ms, 7750 * ms, 12750 * ms, 17750 * ms, 22750 * ms, 27750 * ms, 32750 * ms, 37750 * ms, 42750 * ms}
+	for _, c := range []struct {
+		name    string
+		near    bool // a backend of this host
+		refuses []error
+		asked   []time.Duration
+		reason  string // why it is lost; "" if it continues
+	}{
+		{"busy", false, []error{busy, busy, away, nil}, growing[:4], ""},
+		{"asks to wait", false, []error{refusal(api.KindExhausted, "slowly", 20*time.Second), nil}, []time.Duration{0, 20 * time.Second}, ""},
+		{"asks to wait for too long", false, []error{refusal(api.KindExhausted, "slowly", time.Hour), nil}, []time.Duration{0, 40 * time.Second}, ""},
+		{"away to the end", false, []error{away}, growing, "could not take it over: 13 tries in 45s failed, the last one: 503 Service Unavailable"},
+		{"not there", false, []error{busy, refusal(api.KindNotFound, "no such sandbox", 0)}, growing[:2], "the sandbox ended before the next daemon started"},
+		{"another guest", false, []error{refusal(api.KindConflict, "another guest answers", 0)}, growing[:1], "could not take it over: another guest answers"},
+		{"engine busy", true, []error{away, away, nil}, growing[:3], ""},
+		{"engine away", true, []error{away}, growing[:3], "could not take it over: 3 tries in 1s failed, the last one: 503 Service Unavailable"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				far := &farBackend{keptBackend: &keptBackend{fake: newFake(), kept: map[api.SandboxID]bool{}}}
+				b := &busyBackend{farBackend: far, remote: !c.near, refuses: map[api.SandboxID][]error{}, asked: map[api.SandboxID][]time.Duration{}}
+				o := newOutside(t, func(cfg *manager.Config) { cfg.Backends = []sandbox.Backend{b} })
+				id := o.create(t, api.CreateSandbox{Isolation: "fake", TTLMS: time.Hour.Milliseconds()}).ID
+				b.refuses[id] = c.refuses
+				if _, err := o.Leave(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				b.began = time.Now()
+				s, err := o.next(t).Sandboxes.Get(t.Context(), id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Equal(b.asked[id], c.asked) {
+					t.Errorf("asked at %v, want %v", b.asked[id], c.asked)
+				}
+				if lost := c.reason != ""; lost != (s.State == api.SandboxLost) || lost != slices.Contains(b.removed, id) || !strings.Contains(s.Reason, c.reason) {
+					t.Errorf("it is %s (%s), removed: %v", s.State, s.Reason, b.removed)
+				}
+			})
+		})
+	}
+}

@@ -135,6 +135,16 @@ func (m *Manager) Alive() int {
 	return len(m.table.all())
 }
 
+// Lone counts those of them that work for no task.
+func (m *Manager) Lone() (n int) {
+	for _, in := range m.table.all() {
+		if in.Row().Task == "" {
+			n++
+		}
+	}
+	return n
+}
+
 // noWatcher is a Watcher that sees nothing.
 type noWatcher struct{}
 

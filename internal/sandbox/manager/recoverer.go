@@ -190,10 +190,7 @@ func (r *Recoverer) count(row api.Sandbox) {
 func (r *Recoverer) recoverOne(ctx, answering context.Context, b sandbox.Backend, row api.Sandbox) (bool, error) {
 	paused, reason := r.foundPaused(ctx, row)
 	if !paused && reason == "" {
-		err := r.adopt(answering, b, row)
-		for tries := 1; api.KindOf(err) == api.KindTimeout && answering.Err() == nil && tries < adoptTries; tries++ {
-			err = r.adopt(answering, b, row) // a machine that is busy is no reason to end what runs on it
-		}
+		err := r.adoptTrying(answering, b, row)
 		var unstored errUnstored
 		switch {
 		case err == nil:
@@ -217,8 +214,64 @@ func (r *Recoverer) recoverOne(ctx, answering context.Context, b sandbox.Backend
 	return false, nil
 }
 
-// adoptTries is how often a sandbox is taken over that does not answer in time.
-const adoptTries = 3
+const (
+	// nearTries is how often a sandbox of this host is tried: its backend waits for a guest itself.
+	nearTries = 3
+	// minTryWait and maxTryWait bound the pause before the next try, which doubles.
+	minTryWait = 250 * time.Millisecond
+	maxTryWait = 5 * time.Second
+	// lastTry is how long before the end a try is made that was to wait for longer.
+	lastTry = 5 * time.Second
+)
+
+// adoptTrying takes over a sandbox. It tries again after an error that does not say that the sandbox has ended or must not continue: a service
+// that is busy or away is no reason to end what runs there. It tries a sandbox of a service until ctx ends.
+func (r *Recoverer) adoptTrying(ctx context.Context, b sandbox.Backend, row api.Sandbox) error {
+	var why error // of the last try that was not ended by the end of ctx
+	began := time.Now()
+	for tries, wait := 1, minTryWait; ; tries, wait = tries+1, min(2*wait, maxTryWait) {
+		err := r.adopt(ctx, b, row)
+		if err == nil || sure(err) {
+			return err
+		}
+		if why == nil || ctx.Err() == nil {
+			why = err
+		}
+		pause := max(wait, api.RetryAfterOf(err))
+		if end, ok := ctx.Deadline(); ok {
+			pause = max(wait, min(pause, time.Until(end)-lastTry))
+		}
+		over := !b.Capabilities().Remote && tries == nearTries
+		if !over {
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				over = true
+			}
+		}
+		if over && tries > 1 {
+			return api.Errorf(api.KindOf(why), "%d tries in %s failed, the last one: %w", tries, time.Since(began).Round(time.Second), why)
+		}
+		if over {
+			return why
+		}
+	}
+}
+
+// sure reports whether the error of a takeover is final. See [sandbox.Backend.Adopt] for the first two kinds; the others are errors of what
+// was asked.
+func sure(err error) bool {
+	var refused errRefused
+	var unstored errUnstored
+	if errors.As(err, &refused) || errors.As(err, &unstored) {
+		return true
+	}
+	switch api.KindOf(err) {
+	case api.KindNotFound, api.KindConflict, api.KindInvalid, api.KindUnsupported:
+		return true
+	}
+	return false
+}
 
 // foundPaused reports whether a sandbox of an ended owner is paused to disk, or why it was paused
 // and is lost; neither if it may still be running. A sandbox whose pause was in progress is

@@ -130,7 +130,7 @@ var eventData = []struct {
 	{api.EventOutput, api.OutputEvent{}}, {api.EventResult, api.AttemptEvent{}}, {api.EventDiagnosis, api.AttemptEvent{}},
 	{api.EventModel, api.ModelEvent{}}, {api.EventModelRetry, api.ModelRetryEvent{}}, {api.EventRepoStep, api.RepoStepEvent{}},
 	{api.EventTier, api.TierEvent{}}, {api.EventTool, api.ToolEvent{}}, {api.EventSay, api.SayEvent{}}, {api.EventCandidate, api.Candidate{}},
-	{api.EventCompact, api.CompactEvent{}}, {api.EventTodo, api.TodoEvent{}}, {api.EventTaskResumed, api.ResumedEvent{}}, {api.EventTaskWaiting, api.WaitingEvent{}}, {api.EventOverlap, api.OverlapEvent{}}, {api.EventRetry, api.RetryEvent{}},
+	{api.EventCompact, api.CompactEvent{}}, {api.EventTodo, api.TodoEvent{}}, {api.EventTaskLeft, api.LeftEvent{}}, {api.EventTaskResumed, api.ResumedEvent{}}, {api.EventTaskWaiting, api.WaitingEvent{}}, {api.EventOverlap, api.OverlapEvent{}}, {api.EventRetry, api.RetryEvent{}},
 	{api.EventLessons, api.LessonsEvent{}}, {api.EventTaskCancel, struct{}{}}, {api.EventTaskFinished, api.Task{}},
 	{api.EventSandboxState, api.SandboxStateEvent{}}, {api.EventUpdated, api.UpdatedEvent{}}, {api.EventWaiting, api.WaitingEvent{}}, {api.EventSnapshot, api.Snapshot{}},
 	{api.EventForked, api.ForkEvent{}}, {api.EventAdopted, api.AdoptedEvent{}}, {api.EventEgress, api.EgressDecision{}},

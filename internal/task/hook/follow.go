@@ -89,7 +89,7 @@ func (s *Service) follow(ctx context.Context, row api.Repository, e api.HookEven
 	case api.KindOf(err) == api.KindNotFound:
 		t.Outcome = api.OutcomeLost // somebody removed it
 	case err != nil || t.State != api.TaskDone:
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && err != nil {
 			s.failed(row, "wait for the task of a webhook", err)
 		}
 		return // the next daemon follows it

@@ -86,17 +86,64 @@ type Run struct {
 	earlier *Counts
 	// damage is why the run cannot be continued.
 	damage error
-	left   bool
+	// stop is shared with its parts.
+	stop *stop
+}
+
+// stop is how the work of an owner on a run ends before the work does.
+type stop struct {
+	mu sync.Mutex
+	// wanted is true if no step is to begin, and left if another owner is to continue the run.
+	wanted, left bool
+	// steps counts those that are executed now. idle is called once, when there is none and wanted is true.
+	steps int
+	idle  func()
+}
+
+// begin counts a step that is about to be executed. It returns false if none is to begin.
+func (s *stop) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wanted {
+		return false
+	}
+	s.steps++
+	return true
+}
+
+// end is the end of a step that began.
+func (s *stop) end() {
+	s.mu.Lock()
+	s.steps--
+	idle := s.rest()
+	s.mu.Unlock()
+	if idle != nil {
+		idle()
+	}
+}
+
+// rest returns what is to be called now that the work may be at rest; nil for nothing. mu is held.
+func (s *stop) rest() (idle func()) {
+	if s.wanted && s.steps == 0 {
+		idle, s.idle, s.left = s.idle, nil, true
+	}
+	return idle
+}
+
+func (s *stop) isWanted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wanted
 }
 
 // None returns a run that records nothing: its steps are executed, each time.
-func None(now func() time.Time) *Run { return &Run{now: now, lives: true} }
+func None(now func() time.Time) *Run { return &Run{now: now, lives: true, stop: &stop{}} }
 
 // Records reports whether the steps of the run are recorded.
 func (r *Run) Records() bool { return r.j != nil }
 
 func newRun(j *Journal, row store.Run, steps []store.RunStep) *Run {
-	r := &Run{j: j, row: row, now: j.now, steps: map[string]store.RunStep{}, used: map[string]bool{}, clock: row.CreatedAt}
+	r := &Run{j: j, row: row, now: j.now, steps: map[string]store.RunStep{}, used: map[string]bool{}, clock: row.CreatedAt, stop: &stop{}}
 	for _, s := range steps {
 		r.steps[s.Name] = s
 		if s.Done {
@@ -115,7 +162,7 @@ func (r *Run) Part(name string) *Run {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := &Run{j: r.j, row: r.row, now: r.now, earlier: r.earlier.Of(name), steps: map[string]store.RunStep{}, used: map[string]bool{}, clock: r.clock, prefix: r.prefix + name + "/"}
+	p := &Run{j: r.j, row: r.row, now: r.now, earlier: r.earlier.Of(name), steps: map[string]store.RunStep{}, used: map[string]bool{}, clock: r.clock, prefix: r.prefix + name + "/", stop: r.stop}
 	for outer, s := range r.steps {
 		if own, mine := strings.CutPrefix(outer, name+"/"); mine {
 			p.steps[own] = s
@@ -207,10 +254,13 @@ func (r *Run) Emitted(earlier *Counts) { r.earlier = earlier }
 // Earlier counts the events of a type that an earlier owner emitted.
 func (r *Run) Earlier(t api.EventType) int { return r.earlier.Count(t) }
 
-// Damage is why the run cannot be continued; nil if it can. The work must end then, without an end of the run.
+// Damage is why the run cannot be continued here; nil if it can. The work must end then, without an end of the run.
 func (r *Run) Damage() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.damage == nil && r.Left() {
+		r.damage = r.leftError()
+	}
 	return r.damage
 }
 
@@ -224,18 +274,45 @@ func (r *Run) Spoil(err error) {
 // Leave ends the work of this owner on the run, which another one continues. It returns the error with which the work ends: that is the
 // damage of the run from now on, and no step is recorded any more.
 func (r *Run) Leave() error {
-	err := &Unrecorded{api.Errorf(api.KindUnavailable, "run %s continues on another node", r.row.ID)}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.damage, r.left = err, true
+	err := r.leftError()
+	r.stop.mu.Lock()
+	r.stop.wanted, r.stop.left = true, true
+	r.stop.mu.Unlock()
+	r.Spoil(err)
 	return err
+}
+
+func (r *Run) leftError() error {
+	return &Unrecorded{api.Errorf(api.KindUnavailable, "another daemon continues run %s", r.row.ID)}
 }
 
 // Left reports whether another owner is to continue the run.
 func (r *Run) Left() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.left
+	r.stop.mu.Lock()
+	defer r.stop.mu.Unlock()
+	return r.stop.left
+}
+
+// Rest has the run and its parts begin no step any more: one that would is left, see [Run.Leave]. idle is called once, when no step is executed, which may be
+// now; the run is left then. A step that is executed is recorded, unless its context ends before it does.
+func (r *Run) Rest(idle func()) {
+	r.stop.mu.Lock()
+	r.stop.wanted, r.stop.idle = true, idle
+	idle = r.stop.rest()
+	r.stop.mu.Unlock()
+	if idle != nil {
+		idle()
+	}
+}
+
+// Stay takes Rest back, if the run is not left yet. It reports whether the run stays.
+func (r *Run) Stay() bool {
+	r.stop.mu.Lock()
+	defer r.stop.mu.Unlock()
+	if !r.stop.left {
+		r.stop.wanted, r.stop.idle = false, nil
+	}
+	return !r.stop.left
 }
 
 // Once returns what emits the events of a loop: those that were emitted before are left out.
@@ -345,6 +422,12 @@ func Do[T any](ctx context.Context, r *Run, name string, asked []byte, do func(c
 			r.Spoil(err)
 		}
 	}()
+	if !r.Has(name) {
+		if !r.stop.begin() {
+			return v, r.Leave()
+		}
+		defer r.stop.end()
+	}
 	was, err := r.enter(name, asked)
 	if err != nil {
 		return v, err
@@ -371,8 +454,12 @@ func Do[T any](ctx context.Context, r *Run, name string, asked []byte, do func(c
 		return v, &Unrecorded{err}
 	}
 	v, err = do(ctx, Try{N: n, Cut: n > 1})
-	if err != nil && ctx.Err() != nil {
-		return v, err // cut
+	if ctx.Err() != nil && r.stop.isWanted() {
+		return v, r.Leave() // cut, whatever it returned
+	}
+	var unrecorded *Unrecorded
+	if err != nil && ctx.Err() != nil || errors.As(err, &unrecorded) {
+		return v, err // cut, or one that it consists of is not recorded
 	}
 	b, jerr := rowjson.Marshal(outcome[T]{v, flat(err)})
 	if jerr != nil {

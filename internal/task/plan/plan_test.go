@@ -516,6 +516,44 @@ func TestAnswerWhilePaused(t *testing.T) {
 	}
 }
 
+// TestLeave: a plan that was left before its task stopped waits for the same task in the next daemon: nothing has failed.
+func TestLeave(t *testing.T) {
+	w := newWorld(t, map[string]string{"README": "one\n"})
+	began, hold := make(chan struct{}, 2), make(chan struct{})
+	w.tasks.agents["a"] = func(context.Context, job) (map[string]string, error) {
+		began <- struct{}{}
+		<-hold
+		return map[string]string{"a.txt": "a\n"}, nil
+	}
+	w.tasks.agents["b"] = func(_ context.Context, j job) (map[string]string, error) {
+		if j.try > 1 {
+			return map[string]string{"b.txt": "b\n"}, nil
+		}
+		began <- struct{}{}
+		<-hold
+		return nil, errStops
+	}
+	s := w.daemon(w.db)
+	id := w.create(s, []words.Item{adds("a"), adds("b")}, nil).ID
+	<-began
+	<-began
+	s.Leave()
+	close(hold)
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := s.Get(t.Context(), "", id); err != nil || p.State != words.Running || p.Items[0].State != words.InProgress || p.Items[1].State != words.InProgress {
+		t.Fatalf("%v: it is %s: %s", err, p.State, states(p))
+	}
+	s = w.daemon(w.db)
+	if n, err := s.Recover(t.Context(), func(api.OwnerID) bool { return true }); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if p := w.done(s, id); p.Outcome != api.OutcomeVerified || len(p.Items[0].Tries) != 1 || len(p.Items[1].Tries) != 1 {
+		t.Errorf("%s: %s", p.Outcome, states(p))
+	}
+}
+
 // TestCheckItems: what is no plan for a repository is refused, with the reason.
 func TestCheckItems(t *testing.T) {
 	files := []string{"a.py", "src/b.py", "src/c.py"}

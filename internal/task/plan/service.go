@@ -101,12 +101,18 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// Close ends the drivers and leaves the plans to the next daemon.
-func (s *Service) Close(context.Context) error {
+// Leave leaves the plans to the next daemon: nothing begins any more, and nothing that happens to their tasks is theirs. It is called before the engine of
+// the tasks ends.
+func (s *Service) Leave() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
 	s.end()
+}
+
+// Close is Leave, and waits for the drivers.
+func (s *Service) Close(context.Context) error {
+	s.Leave()
 	s.work.Wait()
 	return nil
 }

@@ -75,7 +75,7 @@ func (w *attempt) finish(ctx context.Context, end End) End {
 			end.Error = api.AsError(err)
 		}
 	}
-	if end.Outcome == api.OutcomeVerified || end.Outcome == api.OutcomeAnswered || w.res.Workspace == "" {
+	if end.Outcome == api.OutcomeVerified || end.Outcome == api.OutcomeAnswered || w.res.Workspace == "" || w.journal.Left() {
 		return end
 	}
 	if w.kept() {

@@ -54,9 +54,10 @@ func (w *project) best(ctx context.Context, main *attempt, job Job) End {
 			main.res.Candidates = rows
 			return main.save(ctx)
 		},
-		Tell:    func(ctx context.Context, row api.Candidate) { main.steps.tell(ctx, api.EventCandidate, row) },
-		More:    func() bool { return w.timeLeft(main.journal.Now()) },
-		Damaged: func() bool { return main.journal.Damage() != nil },
+		Tell: func(ctx context.Context, row api.Candidate) { main.steps.tell(ctx, api.EventCandidate, row) },
+		More: func() bool { return w.timeLeft(main.journal.Now()) },
+		// If another daemon is to continue the task, each candidate ends its step and stops by itself.
+		Damaged: func() bool { return main.journal.Damage() != nil && !main.journal.Left() },
 	})
 	f.candidates.Run(ctx)
 	if main.journal.Damage() != nil {

@@ -102,7 +102,7 @@ func (e *candidate) Enter(ctx context.Context, begins func()) best.Entry {
 		e.ms = e.attempt.project.cfg.Now().Sub(start).Milliseconds()
 		end := e.end
 		end.Result = api.RepoResult{}
-		return candidateEnd{e.attempt.snapshot(nil), end, e.ms}, nil
+		return candidateEnd{e.attempt.snapshot(nil), end, e.ms}, e.attempt.journal.Damage()
 	})
 	switch {
 	case how == best.Worked:

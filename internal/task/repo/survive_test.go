@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -37,6 +38,8 @@ const (
 	surviveKill = "HORTUS_TEST_SURVIVE_KILL"
 	// surviveWork is what the task does more than to mend: nothing, one of the two below, or one of the contests.
 	surviveWork = "HORTUS_TEST_SURVIVE_WORK"
+	// surviveStop has the engine stop in order at surviveKill: after the step that is executed ("step"), or at once ("cut").
+	surviveStop = "HORTUS_TEST_SURVIVE_STOP"
 	// reads adds calls that read, a list of work and a question to the sub-agent to the first answer.
 	reads = "reads"
 	// copies adds two questions to sub-agents that work in copies of the sandbox.
@@ -125,11 +128,24 @@ func survivor(dir string) error {
 		c := carried{sandboxes, filepath.Join(dir, "stored"), filepath.Join(dir, "beside"+host)}
 		repositories.Archive, bring = c, c.bring
 	}
+	runs := &killing{Runs: db, log: log, at: os.Getenv(surviveKill)}
+	stopping, within := stops{slog.DiscardHandler, make(chan struct{}, 1)}, time.Duration(0)
+	if os.Getenv(surviveStop) == "cut" {
+		within = time.Nanosecond
+	}
 	e := task.New(task.Config{
+		Logger: slog.New(stopping), StepTime: within,
 		Store: db, Log: events, Model: modelsOf(m, tell, log), Dir: filepath.Join(dir, "tasks"+host), Owner: me, Bring: bring, Elsewhere: elsewhere,
 		Repositories: repo.New(repositories),
-		Journal:      journal.New(journal.Config{Rows: &killing{Runs: db, log: log, at: os.Getenv(surviveKill)}, Owner: me}), Events: events.Read,
+		Journal:      journal.New(journal.Config{Rows: runs, Owner: me}), Events: events.Read,
 	})
+	closed := make(chan error, 1)
+	if os.Getenv(surviveStop) != "" {
+		runs.stop = func() {
+			go func() { closed <- e.Close(ctx) }()
+			<-stopping.begun
+		}
+	}
 	if err := keptWorkspace(ctx, db); err != nil {
 		return err
 	}
@@ -161,10 +177,27 @@ func survivor(dir string) error {
 	if t.State != api.TaskDone && work == leaves {
 		return nil
 	}
+	if t.State != api.TaskDone && runs.stop != nil {
+		return <-closed
+	}
 	if t.State != api.TaskDone {
 		return fmt.Errorf("task %s is %s", t.ID, t.State)
 	}
 	return json.NewEncoder(os.Stdout).Encode(t)
+}
+
+// stops is a log that says when the engine has begun to stop.
+type stops struct {
+	slog.Handler
+	begun chan struct{}
+}
+
+func (stops) Enabled(context.Context, slog.Level) bool { return true }
+func (s stops) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "left to the next daemon") {
+		s.begun <- struct{}{}
+	}
+	return nil
 }
 
 // keptWorkspace is an error if the row of the task does not name the workspace that its journal has: that would be removed
@@ -188,6 +221,7 @@ type survival struct {
 	dir    string
 	work   string // see surviveWork
 	random bool   // it is killed at random instants, of which the log says nothing
+	stop   string // see surviveStop
 }
 
 func newSurvival(t *testing.T, work string) survival {
@@ -207,7 +241,7 @@ func newSurvival(t *testing.T, work string) survival {
 func (s survival) start(t *testing.T, at string, after time.Duration) (out string, killed bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), surviveDir+"="+s.dir, surviveKill+"="+at, surviveWork+"="+s.work)
+	cmd.Env = append(os.Environ(), surviveDir+"="+s.dir, surviveKill+"="+at, surviveWork+"="+s.work, surviveStop+"="+s.stop)
 	var b strings.Builder
 	cmd.Stdout, cmd.Stderr = &b, &b
 	if err := cmd.Start(); err != nil {
@@ -457,6 +491,37 @@ const writes = 2 + 2*(5+5+5+2*4+1)
 func TestPassesSurvive(t *testing.T) {
 	t.Parallel()
 	killedAt(t, passes, points(t, 1, writes+2*2, 4), once) // each pass has a progress
+}
+
+// stoppedAt stops a child in order at each of the points, and lets the next one end.
+func stoppedAt(t *testing.T, work, how string, points []string, last func(*testing.T, survival)) {
+	t.Helper()
+	for _, at := range points {
+		t.Run(how+", stopped "+at, func(t *testing.T) {
+			t.Parallel()
+			s := newSurvival(t, work)
+			s.stop, s.random = how, how == "cut"
+			if out, killed := s.start(t, at, 0); killed || strings.Contains(out, `"outcome"`) {
+				t.Fatalf("the child did not leave its task: %s", out)
+			}
+			s.stop = ""
+			last(t, s)
+		})
+	}
+}
+
+// TestStops stops the daemon's part of a task in order at writes to its journal. The step that is executed ends, so that nothing is done or paid for twice; or it
+// is interrupted, as by a kill.
+func TestStops(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"step", "cut"} {
+		stoppedAt(t, "", how, points(t, 2, writes-1, 4), once)
+		stoppedAt(t, reads, how, points(t, 14, 30, 1), once)
+		for name, c := range contests() {
+			again := map[bool]int{true: 1}[how == "cut"]
+			stoppedAt(t, name, how, points(t, 2, 2*c.steps-4, 1), func(t *testing.T, s survival) { t.Helper(); s.endBest(t, again) })
+		}
+	}
 }
 
 // TestSurvivesRandomKills kills at random instants, until the task ends.

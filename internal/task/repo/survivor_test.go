@@ -104,6 +104,8 @@ type killing struct {
 	store.Runs
 	log func(format string, args ...any)
 	at  string
+	// stop stops the engine in order, instead of the kill; it may be nil.
+	stop func()
 
 	mu sync.Mutex
 	n  int
@@ -111,6 +113,11 @@ type killing struct {
 
 func (k *killing) here(n int, when, what string) {
 	if fmt.Sprint(when, " ", n) == k.at {
+		if k.stop != nil {
+			k.log("stopped %s %s", when, what)
+			k.stop()
+			return
+		}
 		k.log("killed %s %s", when, what)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // the signal is on its way

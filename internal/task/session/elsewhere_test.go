@@ -26,6 +26,7 @@ type engine struct {
 	tasks map[api.TaskID]api.Task
 	said  []string
 	fails bool // before an agent begins
+	slow  bool // tasks are not done before end
 	// works and goOn hold a turn, if they are set.
 	works, goOn chan struct{}
 }
@@ -42,9 +43,23 @@ func (e *engine) StartTurn(_ context.Context, t task.Turn) (api.Task, error) {
 		if e.fails {
 			row = api.Task{ID: t.ID, State: api.TaskDone, Outcome: api.OutcomeCanceled, Repo: &api.RepoResult{}}
 		}
+		if e.slow {
+			row.State = api.TaskRunning
+		}
 		e.tasks[t.ID] = row
 	}
 	return row, nil
+}
+
+// end ends all tasks.
+func (e *engine) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for id, t := range e.tasks {
+		t.State = api.TaskDone
+		e.tasks[id] = t
+	}
+	e.slow = false
 }
 
 func (e *engine) Wait(_ context.Context, id api.TaskID) (api.Task, error) {
@@ -465,5 +480,44 @@ func TestDeadAfterAnswer(t *testing.T) {
 	later = n.talk().ExpiresAt.Add(time.Second)
 	if closed := n.Expire(ctx); closed != 1 {
 		t.Errorf("%d sessions are closed after their time, want 1", closed)
+	}
+}
+
+// TestLeave: a turn whose task was left by the engine runs on in the next daemon, and is said once. A message that waited follows. One whose task ended in time has
+// its end.
+func TestLeave(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		db := openRows(t)
+		e := &engine{tasks: map[api.TaskID]api.Task{}, slow: true, works: make(chan struct{}), goOn: make(chan struct{})}
+		h := newHost(t, db, e, func(c *Config) { c.Elsewhere = nil })
+		h.say("one", &words.Settings{})
+		<-e.works
+		h.say("two", nil)
+		h.Leave()
+		if _, err := h.Send(t.Context(), "", "talk", words.Message{Text: "three"}); api.KindOf(err) != api.KindUnavailable {
+			t.Errorf("a message to a daemon that stops: %v", err)
+		}
+		if ends {
+			e.end()
+		}
+		e.goOn <- struct{}{}
+		<-e.works // it waits for the engine
+		e.goOn <- struct{}{}
+		must(t, h.Close(t.Context()))
+		want := map[bool]words.TurnState{false: words.TurnRunning, true: words.TurnDone}[ends]
+		if turns := h.talk().Turns; turns[0].State != want || turns[0].Error != nil || turns[1].State != words.TurnQueued {
+			t.Errorf("ends %v: the turns are %s (%v) and %s", ends, turns[0].State, turns[0].Error, turns[1].State)
+		}
+
+		e.end()
+		e.works = nil
+		next := newHost(t, db, e, func(c *Config) { c.Elsewhere = nil })
+		if n, err := next.Recover(t.Context(), func(o api.OwnerID) bool { return o == h.others.me }); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		next.eventually("both are answered", func() bool { return next.talk().Turns[1].State == words.TurnDone })
+		if turns := next.talk().Turns; turns[0].Outcome != api.OutcomeAnswered || turns[1].Outcome != api.OutcomeAnswered || !slices.Equal(e.said, []string{"one", "two"}) {
+			t.Errorf("ends %v: %s and %s, said %q", ends, turns[0].Outcome, turns[1].Outcome, e.said)
+		}
 	}
 }

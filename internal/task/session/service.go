@@ -103,12 +103,17 @@ func (s *Service) room(ctx context.Context, account, key string, need int) error
 	return s.cfg.Room(ctx, account, "session "+key, int64(need))
 }
 
-// Close refuses messages, cancels the turns that run, and waits for their ends.
-func (s *Service) Close(ctx context.Context) error {
+// Leave refuses messages, begins no turn any more, and leaves a turn that runs, whose task the engine has to leave or to end then, to the next daemon.
+func (s *Service) Leave() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
 	s.end()
+}
+
+// Close is Leave, and waits for the turns that run.
+func (s *Service) Close(ctx context.Context) error {
+	s.Leave()
 	done := make(chan struct{})
 	go func() { s.work.Wait(); close(done) }()
 	select {

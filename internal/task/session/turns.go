@@ -345,6 +345,9 @@ func (o *openSession) first() int {
 // turn runs one turn to its end, and stores that.
 func (s *Service) turn(ctx context.Context, id api.SessionID, p nextTurn) {
 	t, err := s.run(ctx, p)
+	if s.life.Err() != nil && (err != nil || t.State != api.TaskDone) {
+		return // it runs, and the next daemon waits for its end
+	}
 	late, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
 	if serr := s.with(late, id, func(o *openSession) error { return s.ended(late, o, p.turn.N, t, err) }); serr != nil {
@@ -369,7 +372,10 @@ func (s *Service) run(ctx context.Context, p nextTurn) (api.Task, error) {
 		return t, err
 	}
 	t, err = s.cfg.Engine.Wait(ctx, p.turn.Task)
-	if ctx.Err() != nil {
+	switch {
+	case s.life.Err() != nil: // the engine leaves or ends it
+		return s.cfg.Engine.Wait(by, p.turn.Task)
+	case ctx.Err() != nil:
 		t, err = s.cfg.Engine.Cancel(by, p.turn.Task)
 	}
 	if err == nil && t.State != api.TaskDone {

@@ -834,7 +834,7 @@ EscalationEvent = TypedDict(
     },
 )
 
-Event = Union["EventTaskCreated", "EventTaskStarted", "EventTaskPlan", "EventTaskCode", "EventTaskEscalation", "EventTaskAttempt", "EventTaskPhase", "EventTaskOutput", "EventTaskResult", "EventTaskDiagnosis", "EventTaskModel", "EventTaskModelRetry", "EventTaskStep", "EventTaskTier", "EventTaskTool", "EventTaskSay", "EventTaskCandidate", "EventTaskCompact", "EventTaskTodo", "EventTaskResumed", "EventTaskWaiting", "EventTaskOverlap", "EventTaskRetry", "EventTaskLessons", "EventTaskCancel", "EventTaskFinished", "EventSandboxState", "EventSandboxUpdated", "EventSandboxWaiting", "EventSandboxSnapshot", "EventSandboxForked", "EventSandboxAdopted", "EventSandboxEgress", "EventSandboxEgressPolicy", "EventSandboxExec", "EventSandboxExecEnd", "EventSessionCreated", "EventSessionMessage", "EventSessionRemoved", "EventSessionTurn", "EventSessionRestored", "EventSessionAnswer", "EventSessionState", "EventSessionBack", "EventSessionForked", "EventSessionClosed", "EventPlanCreated", "EventPlanPlanned", "EventPlanState", "EventPlanItem", "EventPlanEdited", "EventPlanAmendment", "EventPlanFinished", "EventHookReceived", "EventHookStarted", "EventHookEnded", "EventHookComment"]
+Event = Union["EventTaskCreated", "EventTaskStarted", "EventTaskPlan", "EventTaskCode", "EventTaskEscalation", "EventTaskAttempt", "EventTaskPhase", "EventTaskOutput", "EventTaskResult", "EventTaskDiagnosis", "EventTaskModel", "EventTaskModelRetry", "EventTaskStep", "EventTaskTier", "EventTaskTool", "EventTaskSay", "EventTaskCandidate", "EventTaskCompact", "EventTaskTodo", "EventTaskLeft", "EventTaskResumed", "EventTaskWaiting", "EventTaskOverlap", "EventTaskRetry", "EventTaskLessons", "EventTaskCancel", "EventTaskFinished", "EventSandboxState", "EventSandboxUpdated", "EventSandboxWaiting", "EventSandboxSnapshot", "EventSandboxForked", "EventSandboxAdopted", "EventSandboxEgress", "EventSandboxEgressPolicy", "EventSandboxExec", "EventSandboxExecEnd", "EventSessionCreated", "EventSessionMessage", "EventSessionRemoved", "EventSessionTurn", "EventSessionRestored", "EventSessionAnswer", "EventSessionState", "EventSessionBack", "EventSessionForked", "EventSessionClosed", "EventPlanCreated", "EventPlanPlanned", "EventPlanState", "EventPlanItem", "EventPlanEdited", "EventPlanAmendment", "EventPlanFinished", "EventHookReceived", "EventHookStarted", "EventHookEnded", "EventHookComment"]
 
 EventHookComment = TypedDict(
     "EventHookComment",
@@ -1273,6 +1273,17 @@ EventTaskFinished = TypedDict(
         "seq": 'int',
         "stream": 'Stream',
         "type": 'Literal["task.finished"]',
+    },
+)
+
+EventTaskLeft = TypedDict(
+    "EventTaskLeft",
+    {
+        "at": 'str',
+        "data": 'NotRequired[LeftEvent]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["task.left"]',
     },
 )
 
@@ -1954,6 +1965,14 @@ KnownFix = TypedDict(
     {
         "failure": 'str',
         "fix": 'str',
+    },
+)
+
+LeftEvent = TypedDict(
+    "LeftEvent",
+    {
+        "cut": 'NotRequired[bool]',
+        "why": 'str',
     },
 )
 
@@ -2950,7 +2969,7 @@ RunCode = TypedDict(
     },
 )
 
-RunEvent = Union["RunEventCreated", "RunEventStarted", "RunEventPlan", "RunEventCode", "RunEventEscalation", "RunEventAttempt", "RunEventPhase", "RunEventOutput", "RunEventResult", "RunEventDiagnosis", "RunEventModel", "RunEventModelRetry", "RunEventStep", "RunEventTier", "RunEventTool", "RunEventSay", "RunEventCandidate", "RunEventCompact", "RunEventTodo", "RunEventResumed", "RunEventWaiting", "RunEventOverlap", "RunEventRetry", "RunEventLessons", "RunEventCancel", "RunEventVerdict"]
+RunEvent = Union["RunEventCreated", "RunEventStarted", "RunEventPlan", "RunEventCode", "RunEventEscalation", "RunEventAttempt", "RunEventPhase", "RunEventOutput", "RunEventResult", "RunEventDiagnosis", "RunEventModel", "RunEventModelRetry", "RunEventStep", "RunEventTier", "RunEventTool", "RunEventSay", "RunEventCandidate", "RunEventCompact", "RunEventTodo", "RunEventLeft", "RunEventResumed", "RunEventWaiting", "RunEventOverlap", "RunEventRetry", "RunEventLessons", "RunEventCancel", "RunEventVerdict"]
 
 RunEventAttempt = TypedDict(
     "RunEventAttempt",
@@ -3037,6 +3056,17 @@ RunEventEscalation = TypedDict(
         "seq": 'int',
         "stream": 'Stream',
         "type": 'Literal["escalation"]',
+    },
+)
+
+RunEventLeft = TypedDict(
+    "RunEventLeft",
+    {
+        "at": 'str',
+        "data": 'NotRequired[LeftEvent]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["left"]',
     },
 )
 

@@ -105,6 +105,8 @@ export function describe(e: types.Event): { text: string; detail?: string; tone?
       return { text: `The history was shortened from ${e.data?.tokensBefore} to ${e.data?.tokensAfter} tokens` };
     case "task.todo":
       return { text: "List of work", detail: e.data?.items.map((i) => `${i.state === "completed" ? "☑" : i.state === "in_progress" ? "▸" : "☐"} ${i.text}`).join("\n") };
+    case "task.left":
+      return { text: e.data?.why ?? "The daemon stopped", tone: "wait" };
     case "task.resumed":
       return { text: moveText(e.data?.move), tone: "wait" };
     case "task.lessons":

@@ -18,6 +18,8 @@ type Progress struct {
 	// What the verdict tells.
 	Isolation, why string
 	skipped        []api.Unenforced
+	// Left is true if the daemon stopped, and the task waits for the next one.
+	Left bool
 	// of is the candidate whose event is shown, 0 for none. decided is true once one was chosen.
 	of      int
 	decided bool
@@ -86,7 +88,15 @@ func (p *Progress) Event(e api.Event) {
 				p.Say(fmt.Sprintf("task %s fixed this or a similar failure: hortus lesson show %s", human.Sanitize(l.Task.Short()), human.Sanitize(l.ID)))
 			}
 		}
+	case api.EventTaskLeft:
+		var l api.LeftEvent
+		if json.Unmarshal(e.Data, &l) == nil {
+			p.Left = true
+			p.Say(human.Sanitize(l.Why))
+			p.Doing("waiting for the daemon")
+		}
 	case api.EventTaskResumed:
+		p.Left = false
 		var r api.ResumedEvent
 		if json.Unmarshal(e.Data, &r) == nil {
 			where := "continued after a restart of the daemon"
