@@ -78,9 +78,10 @@ func TestSearchLevels(t *testing.T) {
 
 // TestSearchLevelsCanceled cancels at random instants: the receipt is true, nothing runs, and only the best work is kept.
 func TestSearchLevelsCanceled(t *testing.T) {
+	tier.Soak(t) // TestBestOfFiveCanceled cancels candidates, of which a search consists; internal/task/repo TestBestCanceledBeforeItContinues the next level
 	w, m := newWorld(t)
 	dir := listRepository(t, "")
-	cancelAnywhere(t, w, tier.Count(2, 100), 70, func(isolation string) api.CreateTask {
+	cancelAnywhere(t, w, 100, 70, func(isolation string) api.CreateTask {
 		m.compete(0, searchPlans())
 		return searching(dir, isolation)
 	})

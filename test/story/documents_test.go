@@ -99,11 +99,12 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"examples/README.md", "", "TestExamples runs them"},
 }
 
-// slow are the documents whose commands run several tasks, with the stories that do the same in T1.
+// slow are the documents whose commands run several tasks or fork memory, with the stories that do the same in T1.
 // In T1, internal/cli TestDocumentedCommands parses their commands.
 var slow = map[string]string{
 	"docs/documents.md":  "TestScripts/user_documents",
 	"docs/files.md":      "TestTaskFilePolicy",
+	"docs/forks.md":      "TestScripts/user_fork",
 	"docs/plans.md":      "TestScripts/user_plan",
 	"docs/sessions.md":   "TestSessionCommand",
 	"docs/tried.md":      "TestDocuments/docs/tasks.md",

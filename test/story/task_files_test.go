@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // An agent looks for secrets of the repository in every way that git and a shell know, changes what is
 // read-only and writes where it may not. The branch has those files as they were.
 func TestTaskFilePolicy(t *testing.T) {
+	tier.AnyUser(t) // test/conformance workspace/read-only-files and read-only-view are run as each user
 	t.Parallel()
 	g := newGarden(t)
 	g.light()
