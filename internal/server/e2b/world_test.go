@@ -48,6 +48,8 @@ func (templates) Layers(_ context.Context, name string) ([]layer.Digest, error) 
 	return nil, nil
 }
 
+func (templates) Shows(layer.Digest) (bool, error) { return false, nil }
+
 // accounts is what stands between the server and the manager, as small as it can be: it
 // knows three keys, has what is made belong to who made it, and hides what does not.
 type accounts struct {
