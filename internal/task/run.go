@@ -36,7 +36,11 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 			return
 		}
 		// Its row, its journal and its workspace stay this owner's, as after the death of the daemon.
-		r.log.left(ctx, api.LeftEvent{Why: "the daemon stopped; the task continues at its next start", Cut: r.cut.Load()})
+		why := "the daemon stopped; the task continues at its next start"
+		if e.cfg.Elsewhere != nil {
+			why += ", or on another node"
+		}
+		r.log.left(ctx, api.LeftEvent{Why: why, Cut: r.cut.Load()})
 		return
 	}
 	e.advise(ctx, &t)

@@ -351,6 +351,50 @@ func TestRepositoryTaskContinues(t *testing.T) {
 	p.back(t, stored.ID)
 }
 
+// TestStopContinues stops the daemon of a node in order, in the second round of a task: the other node continues with the result of the first one, and asks for nothing of it again.
+func TestStopContinues(t *testing.T) {
+	tier.Soak(t) // it waits for a lease, as TestRepositoryTaskContinues does; internal/task TestStop and test/story TestStopLeavesTasks have the rest
+	tier.AnyUser(t)
+	t.Parallel()
+	ctx := t.Context()
+	m := newScripted(t, map[string][]string{"task": {
+		shell("sed -i 's/a - b/a * b/' calc.py"), finish("first"), shell("sed -i 's/a . b/a + b/' calc.py"), finish("second"),
+	}}, func(string) string { return "task" })
+	url, dir := serve(t, calculator)
+	p := newPair(t, m)
+	p.onlyDies(t)
+	reached := m.hold("task 2")
+	task := world.Must(p.dies.client.Tasks.Create(ctx, api.CreateTask{
+		Request: "Fix the failing test", Model: "anthropic", Sandbox: api.CreateSandbox{Isolation: "container"},
+		Repo: &api.RepoTask{URL: url, Rounds: 2, Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Push: true},
+	}))(t)
+	<-reached
+	until(t, "the files of the first round are stored", func(ctx context.Context) bool {
+		row := world.Must(p.lives.DB.Task(ctx, task.ID))(t)
+		return world.Must(p.lives.DB.Workspace(ctx, row.Repo.Workspace))(t).Archived != nil
+	})
+	stopped := time.Now()
+	world.OK(t, p.dies.Process.Signal(unix.SIGTERM))
+	until(t, "the node takes nothing any more", func(ctx context.Context) bool { return p.dies.client.Ready(ctx) != nil })
+	m.goOn()
+	_ = p.dies.Wait()
+	t.Logf("the daemon ended after %s", time.Since(stopped).Round(100*time.Millisecond))
+	task = p.ended(t, task.ID)
+	t.Logf("the task ended on the other node %s after the signal", time.Since(stopped).Round(100*time.Millisecond))
+	if task.Outcome != api.OutcomeVerified || task.Repo == nil || len(task.Repo.Rounds) != 2 || task.Repo.Delivery == nil || task.Repo.Delivery.Error != nil || p.nodeOf(t, task.Owner) != "a" {
+		t.Fatalf("the task is %s on node %s: %+v, %+v, %s", task.Outcome, p.nodeOf(t, task.Owner), task.Error, task.Repo, task.Diagnosis)
+	}
+	for n := range 4 {
+		if asked := m.count(fmt.Sprint("task ", n)); asked != 1 && n != 2 || asked > 2 {
+			t.Errorf("request %d was made %d times", n, asked)
+		}
+	}
+	if all := strings.Fields(gittest.Git(t, dir, "for-each-ref", "--format=%(refname:short)")); len(all) != 2 {
+		t.Errorf("the branches are %q", all)
+	}
+	p.back(t)
+}
+
 // TestSessionContinues kills the node of a session after two turns. The third one is on the other node: it has the files and the conversation of the
 // first two, and its commit lies on theirs.
 func TestSessionContinues(t *testing.T) {
