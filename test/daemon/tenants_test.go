@@ -493,9 +493,9 @@ func TestTagsAreOnesOwn(t *testing.T) {
 		}
 	}
 	// What is for everybody can be seen, and not changed.
-	for method, path := range map[string]string{"POST": "/v1/snapshots/tools:v1/tags", "DELETE": "/v1/snapshots/tools:v1/tags/v1"} {
-		if status, answer := one(w.bob, method, path, `{"tags":["v2"]}`); status != http.StatusForbidden || !strings.Contains(answer, "operator") {
-			t.Errorf("%s %s: %d %.200s", method, path, status, answer)
+	for method, c := range map[string]struct{ path, body string }{"POST": {"/v1/snapshots/tools:v1/tags", `{"tags":["v2"]}`}, "DELETE": {"/v1/snapshots/tools:v1/tags/v1", ""}} {
+		if status, answer := one(w.bob, method, c.path, c.body); status != http.StatusForbidden || !strings.Contains(answer, "operator") {
+			t.Errorf("%s %s: %d %.200s", method, c.path, status, answer)
 		}
 	}
 	if status, answer := one(w.bob, "DELETE", "/templates/tags", `{"name":"tools","tags":["v1"]}`); status != http.StatusForbidden {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -239,14 +240,14 @@ func checkUser(name string) error {
 
 // userFailure says of a user that commands cannot have which users they can have.
 func userFailure(ctx context.Context, s *client.Sandbox, user string, err error) error {
-	if user == "" || api.KindOf(err) != api.KindUnauthenticated || api.HintOf(err) != "" {
+	if user == "" || api.KindOf(err) != api.KindInvalid {
+		return err
+	}
+	info, ierr := s.Info(ctx)
+	if ierr != nil || len(info.Identities) == 0 || slices.Contains(info.Identities, user) {
 		return err
 	}
 	why := api.Errorf(api.KindInvalid, "commands of sandbox %s cannot run as user %q", s.ID(), user)
-	info, ierr := s.Info(ctx)
-	if ierr != nil || len(info.Identities) == 0 {
-		return why
-	}
 	return why.WithHint("users of this sandbox: %s", strings.Join(info.Identities, ", "))
 }
 
