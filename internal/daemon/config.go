@@ -89,6 +89,8 @@ type Config struct {
 	// Drain is the time that streams of commands have after a signal; 0 ends them at once,
 	// below 0 there is no limit.
 	Drain time.Duration
+	// StepTime is how long a daemon that stops waits for steps of tasks to end; 0 is 20 seconds.
+	StepTime time.Duration
 	// Usual is the sandbox that most clients create: guests of its kind are booted ahead,
 	// and E2B's protocol, which has no isolation and limits, creates such sandboxes.
 	Usual api.CreateSandbox

@@ -452,7 +452,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/"), Provided: s.provided, Needs: s.needs, Toolchains: s.host.Toolchains}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID, Now: s.db.Now}), Events: s.events.Read, Appended: s.facts().Appended,
 		Room: s.takeSpace,
-		Dir:  s.dir.Tasks(), Owner: s.owner.Owner.ID, Bring: s.bring, Elsewhere: onTasks, Logger: s.log, Lessons: book, Documents: s.documents,
+		Dir:  s.dir.Tasks(), Owner: s.owner.Owner.ID, Bring: s.bring, Elsewhere: onTasks, StepTime: s.cfg.StepTime, Logger: s.log, Lessons: book, Documents: s.documents,
 		Workstreams: owners, Claims: claims, Gate: s.savedGate, Isolation: s.isolationOf,
 	})
 	s.onClose(s.tasks.Close)

@@ -43,9 +43,10 @@ func TestPolicyIsCarried(t *testing.T) {
 		p.touched(key, turn.N, "again.txt")
 		p.has(second, asked[:1])
 		p.narrow(second, nil)
-		p.w.Restart() // cancels the turn
-		answered(t, p.send(key, "run: cat begun.txt again.txt", nil), api.OutcomeAnswered, session.RestoredRebuilt, "begun", "again")
+		p.w.Restart() // the turn goes on in another sandbox
 		third := p.next(second)
+		p.has(third, nil)
+		answered(t, p.send(key, "run: cat begun.txt again.txt", nil), api.OutcomeAnswered, session.RestoredWarm, "begun", "again")
 		p.has(third, nil)
 
 		p.kill(third)

@@ -122,6 +122,9 @@ func start(t *testing.T, cfg Config) (*World, error) {
 	if c.Idle == 0 {
 		c.Idle = -1
 	}
+	if c.StepTime == 0 {
+		c.StepTime = time.Second // what tests leave running does not end by itself
+	}
 	if c.Path == "" {
 		c.Home, c.Path = os.Getenv("HOME"), os.Getenv("PATH")
 	}

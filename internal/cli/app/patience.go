@@ -18,10 +18,11 @@ const codeUnknown = 5
 
 // Patient returns the context of a command that follows what a daemon accepted. Its requests wait for a daemon that does not
 // serve, and say gets a line when that begins and when it ends. They do not wait for one of this machine that stops when it
-// is idle: only the next command starts that.
+// is idle, or that has just died without saying which it is: only the next command starts that.
 func (a *App) Patient(ctx context.Context, c *client.Client, say func(string)) context.Context {
 	if _, remote, err := a.Remote(); err == nil && !remote {
-		if info, err := c.Info(ctx); err == nil && (info.Settings.IdleMS == nil || *info.Settings.IdleMS >= 0) {
+		info, err := c.Info(ctx)
+		if err == nil && (info.Settings.IdleMS == nil || *info.Settings.IdleMS >= 0) || err != nil && api.RetryAfterOf(err) == 0 {
 			return ctx
 		}
 	}
