@@ -26,6 +26,9 @@ func TestFollowersWait(t *testing.T) {
 	task := api.Task{ID: "t4f2a000000000000000", State: api.TaskDone, Outcome: api.OutcomeVerified}
 	asked := map[string]int{}
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/info", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(admin.DaemonInfo{Settings: admin.DaemonSettings{IdleMS: new(int64(-1))}}) // it never stops by itself
+	})
 	mux.HandleFunc("POST /v1/tasks", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(task) })
 	mux.HandleFunc("GET /v1/tasks/{id}", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(task) })
 	mux.HandleFunc("GET /v1/tasks/{id}/attempts/", func(http.ResponseWriter, *http.Request) {}) // no output
@@ -46,19 +49,24 @@ func TestFollowersWait(t *testing.T) {
 	}
 }
 
-// TestFollowersOfStartedDaemon: a command does not wait for a daemon that only the next command starts. It names that command.
+// TestFollowersOfStartedDaemon: a command does not wait for a daemon that only the next command starts, or that died before it said which it is. It names that command.
 func TestFollowersOfStartedDaemon(t *testing.T) {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/info", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(admin.DaemonInfo{Settings: admin.DaemonSettings{IdleMS: new(int64(3000))}})
-	})
-	mux.HandleFunc("POST /v1/tasks", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(api.Task{ID: "t4f2a000000000000000"})
-	})
-	mux.HandleFunc("GET /v1/tasks/{id}/events", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	code, _, stderr := runIn(t, nil, serving(t, mux), "", nil, "run", "--model", "offline", "print 1")
-	if code != 5 || strings.Contains(stderr, "trying again") || !strings.HasSuffix(stderr, "\n  next: hortus task watch 4f2a\n") {
-		t.Errorf("%d\n%s", code, stderr)
+	for name, info := range map[string]http.HandlerFunc{
+		"started": func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode(admin.DaemonInfo{Settings: admin.DaemonSettings{IdleMS: new(int64(3000))}})
+		},
+		"dead": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /v1/info", info)
+		mux.HandleFunc("POST /v1/tasks", func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode(api.Task{ID: "t4f2a000000000000000"})
+		})
+		mux.HandleFunc("GET /v1/tasks/{id}/events", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		code, _, stderr := runIn(t, nil, serving(t, mux), "", nil, "run", "--model", "offline", "print 1")
+		if code != 5 || strings.Contains(stderr, "trying again") || !strings.HasSuffix(stderr, "\n  next: hortus task watch 4f2a\n") {
+			t.Errorf("%s: %d\n%s", name, code, stderr)
+		}
 	}
 }
 
