@@ -144,36 +144,34 @@ func (h *Host) matches() (out []string, err error) {
 // noteAll notes a file or a directory, under a name, and all below it.
 func noteAll(s hash.Hash, name, root string) error {
 	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrPermission) {
-			fmt.Fprintln(s, "not to be read") // nor in a sandbox
-			return nil
+		var st unix.Stat_t
+		if err == nil {
+			err = unix.Lstat(path, &st)
 		}
-		if err != nil {
+		to := ""
+		if err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+			to, err = os.Readlink(path)
+		}
+		fmt.Fprintf(s, "%q ", name+strings.TrimPrefix(path, root))
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // or gone meanwhile: what follows is noted nevertheless
+			fmt.Fprintln(s, "is not there")
+			return nil
+		case errors.Is(err, fs.ErrPermission): // nor can a sandbox read it
+			fmt.Fprintln(s, "cannot be read")
+			return nil
+		case err != nil:
 			return err
 		}
-		var st unix.Stat_t
-		if err := unix.Lstat(path, &st); err != nil {
-			return &fs.PathError{Op: "lstat", Path: path, Err: err}
-		}
-		fmt.Fprintf(s, "%q %o %d %d", name+strings.TrimPrefix(path, root), st.Mode, st.Uid, st.Gid)
-		switch st.Mode & unix.S_IFMT {
-		case unix.S_IFREG:
+		fmt.Fprintf(s, "%o %d %d %q", st.Mode, st.Uid, st.Gid, to)
+		if st.Mode&unix.S_IFMT == unix.S_IFREG {
 			fmt.Fprintf(s, " %d %d", st.Size, st.Mtim.Nano())
-		case unix.S_IFLNK:
-			to, err := os.Readlink(path)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(s, " %q", to)
 		}
 		fmt.Fprintln(s)
 		return nil
 	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return api.Errorf(api.KindInternal, "compare the files of this machine with those of others: %w", err)
-	}
-	if err != nil { // not there, or gone meanwhile: another machine has the same only if it lacks the same
-		fmt.Fprintf(s, "%q is not there\n", name)
 	}
 	return nil
 }

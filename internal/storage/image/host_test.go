@@ -2,7 +2,9 @@ package image
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"hash"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -490,6 +492,37 @@ func TestAlike(t *testing.T) {
 	}
 	if same, err := newHost(t, copied, home).Shows(one); err != nil || same {
 		t.Errorf("after its changes the copy shows the same: %v", err)
+	}
+}
+
+// removing is a hash that removes a file when it has heard of another one.
+type removing struct {
+	hash.Hash
+	at, gone string
+	text     strings.Builder
+}
+
+func (r *removing) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), r.at) {
+		_ = os.Remove(r.gone)
+	}
+	return r.text.Write(b)
+}
+
+// TestAlikeWhileFilesGo: a file that goes during the look is noted as gone, and those after it are noted, too.
+func TestAlikeWhileFilesGo(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b", "c"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &removing{Hash: sha256.New(), at: `"usr/a"`, gone: filepath.Join(dir, "b")}
+	if err := noteAll(r, "usr", dir); err != nil {
+		t.Fatal(err)
+	}
+	if said := r.text.String(); !strings.Contains(said, "\"usr/b\" is not there\n") || !strings.Contains(said, "\"usr/c\" 100644") {
+		t.Errorf("noted:\n%s", said)
 	}
 }
 
